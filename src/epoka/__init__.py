@@ -1,0 +1,1 @@
+"""Epoka: a Kafka-compatible log cluster that no stale broker can fool."""
