@@ -1,0 +1,250 @@
+"""A node's configuration: read from Kafka's property names, typed, and checked as a whole.
+
+Reading a configuration finds every problem at once and names the key, the file and the line. A key that is
+not in the table is refused: a misspelt limit that is silently ignored is worse than a node that stays down.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from epoka.model.config_keys import BadValue, Value
+from epoka.model.topic_configs import TOPIC_KEYS, default
+from epoka.node.keys import (
+    BY_ANY_NAME,
+    CLIENT_LISTENER,
+    CONTROL_LISTENER,
+    NODE_KEYS,
+    REQUIRED,
+    WILDCARD_HOSTS,
+    Endpoint,
+    endpoint_of,
+    split_address,
+)
+from epoka.node.properties import entries
+
+
+class ConfigError(Exception):
+    """A configuration that no node may start with; `problems` holds one sentence for each thing wrong."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+class NodeConfig(Mapping[str, Value]):
+    """The typed value of every node key, by its name, set or not."""
+
+    def __init__(self, values: dict[str, Value], explicit: frozenset[str], source: str) -> None:
+        self._values = values
+        self.explicit = explicit
+        """The names of the keys that were set; the others hold their defaults."""
+        self.source = source
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def integer(self, name: str) -> int:
+        """The value of a key that is a whole number."""
+        value = self._values[name]
+        assert isinstance(value, int) and not isinstance(value, bool), name
+        return value
+
+    def flag(self, name: str) -> bool:
+        """The value of a key that is true or false."""
+        value = self._values[name]
+        assert isinstance(value, bool), name
+        return value
+
+    def string(self, name: str) -> str | None:
+        """The value of a key that is a text; None when it has none."""
+        value = self._values[name]
+        assert value is None or isinstance(value, str), name
+        return value
+
+    def strings(self, name: str) -> tuple[str, ...]:
+        """The value of a key that is a list; empty when it has none."""
+        value = self._values[name]
+        assert value is None or isinstance(value, tuple), name
+        return value or ()
+
+    @property
+    def node_id(self) -> int:
+        return self.integer("node.id")
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.strings("process.roles")
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.strings("process.roles")
+
+    @property
+    def listeners(self) -> tuple[Endpoint, ...]:
+        return tuple(endpoint_of(text) for text in self.strings("listeners"))
+
+    @property
+    def advertised_listeners(self) -> tuple[Endpoint, ...]:
+        """What the configuration says of them; the process fills in the rest when the ports are bound."""
+        return tuple(endpoint_of(text) for text in self.strings("advertised.listeners"))
+
+    @property
+    def controller_addresses(self) -> tuple[tuple[str, int], ...]:
+        return tuple(split_address(text) for text in self.strings("controller.quorum.bootstrap.servers"))
+
+    @property
+    def admin_address(self) -> tuple[str, int] | None:
+        text = self.string("admin.listener")
+        return None if text is None else split_address(text, lowest_port=0)
+
+    @property
+    def log_dirs(self) -> tuple[Path, ...]:
+        return tuple(Path(text) for text in self.strings("log.dirs"))
+
+    @property
+    def metadata_log_dir(self) -> Path:
+        return Path(self.string("metadata.log.dir") or self.log_dirs[0])
+
+    def topic_defaults(self) -> dict[str, str]:
+        """The topic keys that this node's configuration moves away from their defaults, as texts."""
+        changed: dict[str, str] = {}
+        for name, key in TOPIC_KEYS.items():
+            value, synonym = default(name, self)
+            if synonym is not None and value != key.default and (text := key.text(value)) is not None:
+                changed[name] = text
+        return changed
+
+
+def load(path: Path | str) -> NodeConfig:
+    """The configuration in a .properties file; ConfigError names every bad line."""
+    path = Path(path)
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError([f"{path}: cannot be read: {reason}"]) from error
+    settings: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    problems: list[str] = []
+    for line, name, value in entries(content):
+        if not name:
+            problems.append(f"{path}:{line}: a value without a key")
+        elif name in settings:
+            problems.append(f"{path}:{line}: {name} was already set in line {lines[name]}")
+        else:
+            settings[name] = value
+            lines[name] = line
+    return _checked(settings, str(path), lines, problems)
+
+
+def parse(settings: Mapping[str, str], *, source: str = "configuration") -> NodeConfig:
+    """The configuration in a mapping of key names to texts; ConfigError names every bad key."""
+    return _checked(dict(settings), source, {}, [])
+
+
+def _checked(settings: dict[str, str], source: str, lines: dict[str, int], problems: list[str]) -> NodeConfig:
+    def place(name: str) -> str:
+        return f"{source}:{lines[name]}" if name in lines else source
+
+    values: dict[str, Value] = {key.name: key.default for key in NODE_KEYS.values()}
+    written: dict[str, str] = {}
+    bad: set[str] = set()
+    for name, text in settings.items():
+        key = BY_ANY_NAME.get(name)
+        if key is None:
+            problems.append(f"{place(name)}: {name} is not a known key{_suggestion(name)}")
+            continue
+        if key.name in written:
+            problems.append(f"{place(name)}: {name} means the same as {written[key.name]}, which is set too")
+            continue
+        written[key.name] = name
+        try:
+            values[key.name] = key.parse(text)
+        except BadValue as refusal:
+            bad.add(key.name)
+            problems.append(f"{place(name)}: {name} {refusal}")
+    for name in REQUIRED:
+        if name not in written:
+            bad.add(name)
+            problems.append(f"{source}: {name} is missing")
+    config = NodeConfig(values, frozenset(written), source)
+    for names, sentence in _contradictions(config, bad):
+        guilty = next((written[name] for name in names if name in written), None)
+        problems.append(f"{place(guilty) if guilty else source}: {sentence}")
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def _contradictions(config: NodeConfig, bad: set[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Pairs of keys that are fine alone and wrong together; keys that are wrong alone are not asked again."""
+    for low, high, strict, reason in (
+        (
+            "controller.heartbeat.timeout.ms",
+            "broker.heartbeat.timeout.ms",
+            True,
+            "a broker must not fence itself before the controller may fence it",
+        ),
+        (
+            "broker.heartbeat.interval.ms",
+            "controller.heartbeat.timeout.ms",
+            True,
+            "every broker would be fenced between two heartbeats",
+        ),
+        (
+            "group.min.session.timeout.ms",
+            "group.max.session.timeout.ms",
+            False,
+            "no session could be allowed",
+        ),
+        (
+            "replica.fetch.wait.max.ms",
+            "replica.lag.time.max.ms",
+            False,
+            "a follower would leave the ISR while its fetch waits",
+        ),
+        ("message.max.bytes", "socket.request.max.bytes", True, "such a batch could never be sent"),
+        ("reconnect.backoff.ms", "reconnect.backoff.max.ms", False, "the pause can only grow"),
+    ):
+        if low in bad or high in bad:
+            continue
+        below, above = config.integer(low), config.integer(high)
+        if below > above or (strict and below == above):
+            word = "greater than" if strict else "at least"
+            yield (high, low), f"{high} ({above}) must be {word} {low} ({below}): {reason}"
+    if not bad & {"process.roles", "listeners", "advertised.listeners"}:
+        yield from _door_problems(config)
+    addresses = "controller.quorum.bootstrap.servers"
+    lonely = not config.is_controller and not config.strings(addresses)
+    if lonely and not bad & {"process.roles", addresses}:
+        yield (addresses,), f"{addresses} is missing: a broker that is not a controller has to find one"
+
+
+def _door_problems(config: NodeConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    names = {endpoint.name for endpoint in config.listeners}
+    if config.is_broker and CLIENT_LISTENER not in names:
+        yield ("listeners",), f"listeners must name {CLIENT_LISTENER}: a broker serves clients there"
+    if CONTROL_LISTENER not in names and not (config.is_broker and config.is_controller):
+        yield ("listeners",), f"listeners must name {CONTROL_LISTENER}: other nodes come in there"
+    for endpoint in config.advertised_listeners:
+        if endpoint.name not in names:
+            sentence = f"advertised.listeners names {endpoint.name}, which listeners does not"
+            yield ("advertised.listeners",), sentence
+        if endpoint.host in WILDCARD_HOSTS:
+            yield ("advertised.listeners",), f"advertised.listeners must name a host, not {str(endpoint)!r}"
+
+
+def _suggestion(name: str) -> str:
+    if (topic_key := TOPIC_KEYS.get(name)) is not None and topic_key.synonyms:
+        return f": it is a topic's; a node sets {topic_key.synonyms[0]}"
+    near = difflib.get_close_matches(name, BY_ANY_NAME, n=1, cutoff=0.8)
+    return f"; did you mean {near[0]}?" if near else ""
