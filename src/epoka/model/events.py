@@ -90,6 +90,8 @@ class Send(msgspec.Struct, frozen=True):
     message: Any
     version: int
     timeout_ms: int
+    lane: int = 0
+    """Requests of one lane keep their order; another lane is another connection, so a long poll blocks nobody."""
 
 
 class Report(msgspec.Struct, frozen=True):

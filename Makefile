@@ -1,0 +1,42 @@
+# One verb a target. `make demo` and `make test` need Python 3.11+, make and the package registries, nothing else.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test check bench fuzz clean lock
+
+demo: $(READY)  ## start a cluster, write and read 100,000 records, say what happened
+	$(BIN)/epoka demo
+
+test: $(READY) check  ## everything: check, then all tests
+	$(PYTHON) .ci/debian.py kcat
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+check: $(READY)  ## format, lint, types, import contracts, generated code: under a minute
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m epoka.wire.generate --check
+
+bench: $(READY)  ## figures, each a ratio against a named peer measured in the same run
+	$(BIN)/python -m benchmarks
+
+fuzz: $(READY)  ## feed the decoder hostile bytes for a minute
+	$(BIN)/pip install --quiet atheris
+	$(BIN)/python fuzz/fuzz_decoder.py -max_total_time=60
+
+lock:  ## pin today's versions
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra test --no-header --no-annotate pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Epoka needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --no-deps -e .
+	touch $(READY)

@@ -1,0 +1,39 @@
+"""Requests that only the controller can decide: passed on as they came, and answered with its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from epoka.model.events import CONTROLLER, Request
+from epoka.wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from epoka.broker.core import BrokerCore
+
+SEEN_WITHIN_MS = 2_000
+"""How long an answer waits for this broker's own metadata to show what was done."""
+
+
+def forward(
+    core: BrokerCore,
+    request: Request,
+    failed: Callable[[ErrorCode], Any],
+    seen: Callable[[Any], bool] | None = None,
+) -> None:
+    """Ask the controller; `failed` makes the answer when it cannot be reached.
+
+    With `seen` the answer is held back until this broker's own image shows the change, so that a client that
+    goes on with the same broker finds what it has just made.
+    """
+    core.wait(request, lambda: None)
+
+    def answered(reply: Any, now: int) -> None:
+        if reply is None:
+            core.respond(request, failed(ErrorCode.REQUEST_TIMED_OUT))
+        elif seen is None:
+            core.respond(request, reply)
+        else:
+            core.when_seen(lambda: seen(reply), lambda: core.respond(request, reply), now + SEEN_WITHIN_MS)
+
+    core.send(CONTROLLER, request.message, request.version, answered)

@@ -1,0 +1,18 @@
+"""DescribeGroups: state, members and assignment of groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epoka.model.events import Request
+from epoka.wire.messages import describe_groups as wire
+
+if TYPE_CHECKING:
+    from epoka.broker.core import BrokerCore
+
+REQUEST = wire.DescribeGroupsRequest
+VERSIONS = (0, 5)
+
+
+def handle(core: BrokerCore, request: Request, now: int) -> None:
+    core.offsets.ask(request, core.offsets.coordinator.describe_groups)

@@ -1,0 +1,81 @@
+"""ListOffsets: the offset of a time, of the log's start, of its end, or of its newest record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epoka.broker.api._topics import led
+from epoka.broker.replica import Replica
+from epoka.model.events import Request
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages import list_offsets as wire
+
+if TYPE_CHECKING:
+    from epoka.broker.core import BrokerCore
+
+REQUEST = wire.ListOffsetsRequest
+VERSIONS = (1, 9)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+CONSUMER = -1
+
+
+def refuse(request: Request) -> wire.ListOffsetsResponse:
+    return _response(request.message, lambda topic, asked: _failed(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+
+def handle(core: BrokerCore, request: Request, now: int) -> wire.ListOffsetsResponse:
+    follower = request.message.replica_id >= 0 and request.peer.control
+
+    def find(topic: str, asked: wire.ListOffsetsPartition) -> wire.ListOffsetsPartitionResponse:
+        replica, error = led(core, topic, asked.partition_index, asked.current_leader_epoch)
+        if replica is None or error != ErrorCode.NONE:
+            return _failed(asked, error)
+        return _find(replica, asked, replica.log.end_offset if follower else replica.high_watermark)
+
+    return _response(request.message, find)
+
+
+def _find(replica: Replica, asked: wire.ListOffsetsPartition, up_to: int) -> wire.ListOffsetsPartitionResponse:
+    log = replica.log
+    index, timestamp = asked.partition_index, asked.timestamp
+    if timestamp == LATEST:
+        return _found(index, -1, up_to, replica.leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        epoch = log.epoch_at(log.log_start_offset)
+        return _found(index, -1, log.log_start_offset, epoch)
+    if timestamp == LATEST_TIERED:
+        return _found(index, -1, -1, -1)
+    if timestamp == MAX_TIMESTAMP:
+        newest = log.max_timestamp_offset(up_to)
+        return _found(index, -1, -1, -1) if newest is None else _found(index, newest[1], newest[0], newest[2])
+    if timestamp < 0:
+        return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
+    at = log.offset_for_timestamp(timestamp, up_to)
+    return _found(index, -1, -1, -1) if at is None else _found(index, at[1], at[0], at[2])
+
+
+def _found(index: int, timestamp: int, offset: int, leader_epoch: int) -> wire.ListOffsetsPartitionResponse:
+    return wire.ListOffsetsPartitionResponse(
+        partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch
+    )
+
+
+def _failed(asked: wire.ListOffsetsPartition, error: ErrorCode) -> wire.ListOffsetsPartitionResponse:
+    return wire.ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
+
+
+def _response(message: wire.ListOffsetsRequest, find) -> wire.ListOffsetsResponse:  # type: ignore[no-untyped-def]
+    return wire.ListOffsetsResponse(
+        topics=tuple(
+            wire.ListOffsetsTopicResponse(
+                name=topic.name, partitions=tuple(find(topic.name, asked) for asked in topic.partitions)
+            )
+            for topic in message.topics
+        )
+    )

@@ -1,0 +1,219 @@
+"""The broker as one state machine: `handle(event, now)` in, effects out.
+
+It decides what a broker answers, replicates and refuses; it never awaits, reads a clock or touches a socket.
+Requests go to the module of their API in `api/`; everything that lasts longer than one call lives in the
+objects below. `handle` is the only method that changes anything from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from epoka.broker import api
+from epoka.broker.config import BrokerConfig
+from epoka.broker.deadlines import Deadlines
+from epoka.broker.fetch_sessions import FetchSessions
+from epoka.broker.following import Following
+from epoka.broker.isr_changes import IsrChanges
+from epoka.broker.lifecycle import LifeState, Lifecycle
+from epoka.broker.metadata_feed import MetadataFeed
+from epoka.broker.offsets_topic import OffsetsTopic
+from epoka.broker.producer_ids import ProducerIds
+from epoka.broker.replicas import Logs, Replicas
+from epoka.fencing.verdict import Rules, Verdict
+from epoka.model.events import (
+    Disconnected,
+    Effect,
+    Event,
+    Hangup,
+    Reply,
+    Report,
+    Request,
+    Respond,
+    Send,
+    Stop,
+    StorageFailed,
+    Wake,
+)
+from epoka.model.image import ClusterImage, Delta
+from epoka.model.ledger import LedgerEvent
+
+Answered = Callable[[Any, int], None]
+"""What to do with the answer to a request of ours; the message is None when there was none."""
+
+
+class BrokerCore:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        logs: Logs,
+        new_member_id: Callable[[str], str],
+        rules: Rules | None = None,
+    ) -> None:
+        self.config = config
+        self.rules = rules or Rules()
+        self.image = ClusterImage()
+        self.deadlines = Deadlines()
+        self.lifecycle = Lifecycle(self)
+        self.feed = MetadataFeed(self)
+        self.replicas = Replicas(self, logs)
+        self.following = Following(self)
+        self.isr_changes = IsrChanges(self)
+        self.sessions = FetchSessions(config.fetch_session_slots)
+        self.producer_ids = ProducerIds(self)
+        self.creating: set[str] = set()
+        """Topics that this broker has asked the controller to make."""
+        self.offsets = OffsetsTopic(self, new_member_id)
+        self.served = api.served_versions()
+        self.now = 0
+        """The time of the event that is being handled."""
+        self._effects: list[Effect] = []
+        self._applied: list[tuple[Callable[[], bool], Callable[[], None]]] = []
+        self._answered: dict[int, Answered] = {}
+        self._next_token = 1
+        self._event_id = 0
+        self._waiting: dict[int, dict[int, Callable[[], None]]] = {}
+
+    @property
+    def deadline(self) -> int | None:
+        return self.deadlines.next
+
+    def start(self, now: int) -> list[Effect]:
+        self._effects = []
+        self.now = now
+        self.lifecycle.start(now)
+        self.replicas.start(now)
+        return self._effects
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        self._effects = effects = []
+        self.now = now
+        kind = type(event)
+        if kind is Request:
+            self._on_request(event, now)  # type: ignore[arg-type]
+        elif kind is Wake:
+            self.deadlines.run(now)
+        elif isinstance(event, Reply):
+            answered = self._answered.pop(event.token, None)
+            if answered is not None:
+                answered(event.message, now)
+        elif isinstance(event, Disconnected):
+            for forget in self._waiting.pop(event.connection, {}).values():
+                forget()
+        elif isinstance(event, Stop):
+            self.lifecycle.stop(now)
+        elif isinstance(event, StorageFailed):
+            self.replicas.storage_failed(event.reason, now)
+        return effects
+
+    def _on_request(self, request: Request, now: int) -> None:
+        handler = api.HANDLERS[type(request.message)]
+        if handler.control and not request.peer.control:
+            self.emit(Hangup(request.token, f"{type(request.message).__name__} is for brokers and controllers alone"))
+            return
+        if not handler.always and not self.lifecycle.serving() and not request.peer.control:
+            refusal = handler.refuse(request) if handler.refuse is not None else None
+            if refusal is None:
+                self.emit(Hangup(request.token, "this broker does not serve now"))
+            else:
+                self.emit(Respond(request.token, refusal))
+            return
+        answer = handler.handle(self, request, now)
+        if answer is not None:
+            self.emit(Respond(request.token, answer))
+
+    # What the parts of the broker use to speak to the outside.
+
+    def emit(self, effect: Effect) -> None:
+        self._effects.append(effect)
+
+    def send(
+        self,
+        to: int,
+        message: Any,
+        version: int,
+        answered: Answered,
+        *,
+        lane: int = 0,
+        timeout_ms: int | None = None,
+    ) -> None:
+        token = self._next_token
+        self._next_token += 1
+        self._answered[token] = answered
+        self._effects.append(
+            Send(to, token, message, version, timeout_ms or self.config.request_timeout_ms, lane)
+        )
+
+    def respond(self, request: Request, message: Any | None) -> None:
+        """Answer a request that had to wait."""
+        waiting = self._waiting.get(request.peer.connection)
+        if waiting is not None:
+            waiting.pop(request.token, None)
+        self._effects.append(Respond(request.token, message))
+
+    def wait(self, request: Request, forget: Callable[[], None]) -> None:
+        """A request waits from now on; if its connection goes, `forget` drops what waits."""
+        self._waiting.setdefault(request.peer.connection, {})[request.token] = forget
+
+    def report(self, event: LedgerEvent, now: int) -> None:
+        self._event_id += 1
+        stamped = msgspec.structs.replace(
+            event,
+            time_ms=now,
+            node=self.config.broker_id,
+            generation=self.lifecycle.broker_epoch,
+            event_id=self._event_id,
+        )
+        self._effects.append(Report(stamped))
+
+    def report_verdict(self, verdict: Verdict, now: int, **about: Any) -> None:
+        self.report(
+            LedgerEvent(
+                kind="verdict",
+                rule=verdict.rule,
+                verdict="accepted" if verdict.accepted else "refused",
+                error=verdict.error.name,
+                given=verdict.given,
+                expected=verdict.expected,
+                detail=verdict.reason,
+                **about,
+            ),
+            now,
+        )
+
+    # Metadata.
+
+    def ready_to_serve(self) -> bool:
+        return not self.replicas.loading
+
+    def apply(self, delta: Delta, now: int) -> None:
+        """Bring replicas, fetchers and coordinators in line with what changed in the image."""
+        self.replicas.apply(delta, now)
+        self.offsets.apply(delta, now)
+        waiting, self._applied = self._applied, []
+        for seen, then in waiting:
+            if seen():
+                then()
+            else:
+                self._applied.append((seen, then))
+
+    def when_seen(self, seen: Callable[[], bool], then: Callable[[], None], by_ms: int) -> None:
+        """Do `then` as soon as the image shows what was asked for, or at `by_ms` at the latest."""
+        if seen():
+            then()
+            return
+        entry = (seen, then)
+        self._applied.append(entry)
+
+        def give_up(now: int) -> None:
+            if entry in self._applied:
+                self._applied.remove(entry)
+                then()
+
+        self.deadlines.at(by_ms, give_up)
+
+    def stopping(self) -> bool:
+        return self.lifecycle.state is LifeState.STOPPING

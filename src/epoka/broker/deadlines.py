@@ -1,0 +1,55 @@
+"""What a core has to do later: a heap of times and the calls that are due then.
+
+A core reads no clock, so it says when it wants to be woken, and the runtime or the simulator does it. Calls
+that are due at the same time run in the order in which they were set.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+Call = Callable[[int], None]
+
+
+class Deadline:
+    """One call at one time, until it is cancelled."""
+
+    __slots__ = ("at", "call")
+
+    def __init__(self, at: int, call: Call | None) -> None:
+        self.at = at
+        self.call = call
+
+    def cancel(self) -> None:
+        self.call = None
+
+
+class Deadlines:
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Deadline]] = []
+        self._sequence = 0
+
+    def at(self, when: int, call: Call) -> Deadline:
+        deadline = Deadline(when, call)
+        self._sequence += 1
+        heapq.heappush(self._heap, (when, self._sequence, deadline))
+        return deadline
+
+    @property
+    def next(self) -> int | None:
+        heap = self._heap
+        while heap and heap[0][2].call is None:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def run(self, now: int) -> None:
+        """Run what is due; a call that sets a deadline for this very moment waits for the next wake-up."""
+        due: list[Deadline] = []
+        heap = self._heap
+        while heap and (heap[0][0] <= now or heap[0][2].call is None):
+            due.append(heapq.heappop(heap)[2])
+        for deadline in due:
+            call, deadline.call = deadline.call, None
+            if call is not None:
+                call(now)

@@ -1,0 +1,203 @@
+"""The follower's side: fetch from each leader what this broker replicates, append it, cut what diverges.
+
+Every answer is tied to the leader epoch and offset it was asked with; one that no longer fits is dropped
+(KAFKA-18991). Truncation goes by leader epoch, never by high watermark. Each fetch carries this broker's
+generation from level `fetch-epochs` on (KIP-903).
+
+A leader is asked on one lane by long poll. Partitions that come up meanwhile are fetched on a second lane, with
+short waits, until the first lane's poll returns and takes them in.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from epoka.broker.replica import Replica
+from epoka.log.partition_log import Refused
+from epoka.model.levels import FeatureLevel
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages import fetch as wire
+
+if TYPE_CHECKING:
+    from epoka.broker.core import BrokerCore
+
+POLL_LANE = 2
+NEWCOMER_LANE = 3
+NEWCOMER_WAIT_MS = 50
+NEWCOMER_PAUSE_MS = 20
+
+Key = tuple[uuid.UUID, int]
+
+
+class Asked:
+    """What a partition was asked for: the answer counts only while this is still true."""
+
+    __slots__ = ("leader_epoch", "offset", "replica")
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.leader_epoch = replica.leader_epoch
+        self.offset = replica.log.end_offset
+
+
+class Fetcher:
+    """Everything that is fetched from one leader."""
+
+    def __init__(self, core: BrokerCore, leader_id: int) -> None:
+        self.core = core
+        self.leader_id = leader_id
+        self.ready: dict[Key, Replica] = {}
+        self.members: dict[Key, Replica] = {}
+        self.lanes_busy: set[int] = set()
+        self.pausing = False
+
+    def add(self, replica: Replica, now: int) -> None:
+        self.members[replica.key] = replica
+        self.ready[replica.key] = replica
+        self.run(now)
+
+    def remove(self, replica: Replica) -> None:
+        self.members.pop(replica.key, None)
+        self.ready.pop(replica.key, None)
+
+    def run(self, now: int) -> None:
+        if not self.ready:
+            return
+        if POLL_LANE not in self.lanes_busy:
+            self._fetch(POLL_LANE, self.core.config.replica_fetch_wait_max_ms)
+        elif NEWCOMER_LANE not in self.lanes_busy and not self.pausing:
+            self._fetch(NEWCOMER_LANE, NEWCOMER_WAIT_MS)
+
+    def _fetch(self, lane: int, wait_ms: int) -> None:
+        core = self.core
+        asked = {key: Asked(replica) for key, replica in self.ready.items()}
+        self.ready.clear()
+        with_epoch = core.image.level >= FeatureLevel.FETCH_EPOCHS
+        topics: dict[uuid.UUID, list[wire.FetchPartition]] = {}
+        for (topic_id, index), question in asked.items():
+            log = question.replica.log
+            topics.setdefault(topic_id, []).append(
+                wire.FetchPartition(
+                    partition=index,
+                    current_leader_epoch=question.leader_epoch,
+                    fetch_offset=question.offset,
+                    last_fetched_epoch=log.last_epoch,
+                    log_start_offset=log.log_start_offset,
+                    partition_max_bytes=core.config.replica_fetch_max_bytes,
+                )
+            )
+        request = wire.FetchRequest(
+            replica_id=-1 if with_epoch else core.config.broker_id,
+            replica_state=wire.ReplicaState(
+                replica_id=core.config.broker_id, replica_epoch=core.lifecycle.broker_epoch
+            )
+            if with_epoch
+            else wire.ReplicaState(),
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=core.config.replica_fetch_response_max_bytes,
+            session_epoch=-1,
+            topics=tuple(
+                wire.FetchTopic(topic_id=topic_id, partitions=tuple(partitions))
+                for topic_id, partitions in topics.items()
+            ),
+        )
+        self.lanes_busy.add(lane)
+        core.send(
+            self.leader_id,
+            request,
+            15 if with_epoch else 14,
+            lambda reply, now: self._answered(lane, asked, reply, now),
+            lane=lane,
+            timeout_ms=wait_ms + core.config.request_timeout_ms // 3,
+        )
+
+    def _answered(self, lane: int, asked: dict[Key, Asked], reply: wire.FetchResponse | None, now: int) -> None:
+        self.lanes_busy.discard(lane)
+        late: list[Key] = []
+        if reply is None or reply.error_code != ErrorCode.NONE:
+            late = list(asked)
+        else:
+            answered: set[Key] = set()
+            for topic in reply.responses:
+                for answer in topic.partitions:
+                    key = (topic.topic_id, answer.partition_index)
+                    question = asked.get(key)
+                    if question is None:
+                        continue
+                    answered.add(key)
+                    if not self._take(question, answer, now):
+                        late.append(key)
+            late.extend(key for key in asked if key not in answered)
+        held = set(late)
+        for key in asked:
+            if key in self.members and key not in held:
+                self.ready[key] = self.members[key]
+        if late:
+            self.core.deadlines.at(now + self.core.config.replica_fetch_backoff_ms, lambda now: self._resume(late, now))
+        if lane == NEWCOMER_LANE and POLL_LANE in self.lanes_busy:
+            self.pausing = True
+            self.core.deadlines.at(now + NEWCOMER_PAUSE_MS, self._pause_over)
+        else:
+            self.run(now)
+
+    def _pause_over(self, now: int) -> None:
+        self.pausing = False
+        self.run(now)
+
+    def _resume(self, keys: list[Key], now: int) -> None:
+        for key in keys:
+            if key in self.members:
+                self.ready[key] = self.members[key]
+        self.run(now)
+
+    def _take(self, question: Asked, answer: wire.FetchPartitionResponse, now: int) -> bool:
+        """Apply one partition's answer; False when the partition has to wait before it is asked again."""
+        replica = question.replica
+        log = replica.log
+        if (
+            self.members.get(replica.key) is not replica
+            or replica.leader_epoch != question.leader_epoch
+            or log.end_offset != question.offset
+        ):
+            return True
+        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > log.end_offset:
+            log.truncate_fully(answer.log_start_offset)
+            replica.high_watermark = answer.log_start_offset
+            return True
+        if answer.error_code != ErrorCode.NONE:
+            return False
+        if answer.diverging_epoch.epoch >= 0:
+            _, own_end = log.end_offset_for_epoch(answer.diverging_epoch.epoch)
+            log.truncate_to(min(answer.diverging_epoch.end_offset, own_end if own_end >= 0 else log.log_start_offset))
+            replica.high_watermark = min(replica.high_watermark, log.end_offset)
+            return True
+        if answer.records:
+            appended = log.append_as_follower(answer.records)
+            if isinstance(appended, Refused):
+                self.core.replicas.append_refused(replica, appended, now)
+                return False
+        replica.high_watermark = max(replica.high_watermark, min(answer.high_watermark, log.end_offset))
+        if answer.log_start_offset > log.log_start_offset:
+            log.delete_records_before(min(answer.log_start_offset, replica.high_watermark))
+        return True
+
+
+class Following:
+    def __init__(self, core: BrokerCore) -> None:
+        self.core = core
+        self._fetchers: dict[int, Fetcher] = {}
+
+    def follow(self, replica: Replica, leader_id: int, now: int) -> None:
+        self.leave(replica)
+        if leader_id < 0:
+            return
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None:
+            fetcher = self._fetchers[leader_id] = Fetcher(self.core, leader_id)
+        fetcher.add(replica, now)
+
+    def leave(self, replica: Replica) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.remove(replica)

@@ -1,0 +1,245 @@
+"""One life of the broker: registration, heartbeats, its generation, and when it must not serve.
+
+The controller says whether the broker is fenced. Beside that the broker fences itself (`heartbeat.contact`,
+KIP-343): when it has not reached the controller for `broker.heartbeat.timeout.ms` it ends what it has begun and
+takes nothing new, until the controller answers again.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from epoka.fencing import heartbeat as rules
+from epoka.model.events import CONTROLLER, Exit
+from epoka.model.ledger import LedgerEvent
+from epoka.model.levels import FEATURE_NAME, FeatureLevel
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages import broker_heartbeat, broker_registration
+
+if TYPE_CHECKING:
+    from epoka.broker.core import BrokerCore
+
+REGISTRATION_RETRY_MS = 100
+STARTING_INTERVAL_MS = 10
+STOPPING_INTERVAL_MS = 50
+PLAINTEXT = 0
+
+
+class LifeState(enum.Enum):
+    STARTING = "starting"
+    RECOVERY = "recovery"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+FATAL = frozenset(
+    {
+        ErrorCode.INCONSISTENT_CLUSTER_ID,
+        ErrorCode.INVALID_REGISTRATION,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+"""Answers to a registration that no retry can change."""
+
+
+class Lifecycle:
+    def __init__(self, core: BrokerCore) -> None:
+        self.core = core
+        self.state = LifeState.STARTING
+        self.broker_epoch = -1
+        self.fenced = True
+        """What the controller said last."""
+        self.last_contact_ms = -1
+        self.self_fenced = False
+        self._began_ms = -1
+        self._in_flight = False
+        self._immediate = False
+        self._beat = 0
+        self._stop_by_ms = -1
+        self._last_refusal = ErrorCode.NONE
+
+    def serving(self) -> bool:
+        """May requests of clients be taken? Only while the controller counts on this broker and it knows so."""
+        return self.state in (LifeState.RUNNING, LifeState.STOPPING) and not self.self_fenced
+
+    def start(self, now: int) -> None:
+        self._began_ms = now
+        self._register(now)
+
+    def _register(self, now: int) -> None:
+        config = self.core.config
+        request = broker_registration.BrokerRegistrationRequest(
+            broker_id=config.broker_id,
+            cluster_id=config.cluster_id,
+            incarnation_id=config.incarnation_id,
+            listeners=tuple(
+                broker_registration.BrokerListener(
+                    name=listener.name, host=listener.host, port=listener.port, security_protocol=PLAINTEXT
+                )
+                for listener in config.listeners
+            ),
+            features=(
+                broker_registration.SupportedFeature(
+                    name=FEATURE_NAME,
+                    min_supported_version=int(min(FeatureLevel)),
+                    max_supported_version=int(max(FeatureLevel)),
+                ),
+            ),
+            rack=config.rack,
+            log_dirs=config.directory_ids,
+            previous_broker_epoch=config.previous_broker_epoch,
+        )
+        self.core.send(CONTROLLER, request, 4, self._registered)
+
+    def _registered(self, reply: broker_registration.BrokerRegistrationResponse | None, now: int) -> None:
+        if self.state is LifeState.ENDED:
+            return
+        error = ErrorCode.NETWORK_EXCEPTION if reply is None else ErrorCode(reply.error_code)
+        if reply is not None and error is ErrorCode.NONE:
+            self.broker_epoch = reply.broker_epoch
+            self._contact(now)
+            self.core.feed.start(now)
+            self._heartbeat(now)
+            return
+        self._last_refusal = error
+        if error in FATAL:
+            self._end(now, clean=False, reason=f"the controller refused the registration: {error.name}")
+        elif self.state is LifeState.STARTING and now - self._began_ms > self.core.config.registration_timeout_ms:
+            self._end(now, clean=False, reason=f"not registered in time, last answer {error.name}")
+        else:
+            self.core.deadlines.at(now + REGISTRATION_RETRY_MS, self._register)
+
+    def caught_up(self, now: int) -> None:
+        """Metadata moved on: an early heartbeat may unfence the broker."""
+        if self.state in (LifeState.STARTING, LifeState.RECOVERY) or self.fenced:
+            self.beat_now(now)
+
+    def beat_now(self, now: int) -> None:
+        if self.broker_epoch < 0:
+            return
+        if self._in_flight:
+            self._immediate = True
+        else:
+            self._heartbeat(now)
+
+    def _heartbeat(self, now: int) -> None:
+        if self._in_flight or self.state is LifeState.ENDED:
+            return
+        self._in_flight = True
+        self._beat += 1
+        request = broker_heartbeat.BrokerHeartbeatRequest(
+            broker_id=self.core.config.broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self.core.image.offset,
+            want_fence=not self.core.ready_to_serve(),
+            want_shut_down=self.state is LifeState.STOPPING,
+        )
+        self.core.send(
+            CONTROLLER, request, 1, self._heartbeat_answered, timeout_ms=self.core.config.heartbeat_interval_ms
+        )
+
+    def _heartbeat_answered(self, reply: broker_heartbeat.BrokerHeartbeatResponse | None, now: int) -> None:
+        self._in_flight = False
+        if self.state is LifeState.ENDED:
+            return
+        if reply is None:
+            self._next_beat(now, self.core.config.heartbeat_interval_ms)
+            return
+        error = ErrorCode(reply.error_code)
+        if error is ErrorCode.STALE_BROKER_EPOCH:
+            # Another incarnation has our id, or we were unregistered: our generation is over. The same
+            # incarnation asks for its place again; if somebody else lives under the id, it is refused.
+            self._note("stale", now, error=error.name)
+            self.core.deadlines.at(now + REGISTRATION_RETRY_MS, self._register)
+            return
+        if error is not ErrorCode.NONE:
+            self._next_beat(now, self.core.config.heartbeat_interval_ms)
+            return
+        self._contact(now)
+        if self.state is LifeState.STOPPING:
+            if reply.should_shut_down:
+                self._end(now, clean=True, reason="the controller granted the shutdown")
+                return
+            self._next_beat(now, STOPPING_INTERVAL_MS)
+            return
+        self._controller_says(reply.is_caught_up, reply.is_fenced, now)
+        waiting = self.state is not LifeState.RUNNING or self.fenced
+        self._next_beat(now, STARTING_INTERVAL_MS if waiting else self.core.config.heartbeat_interval_ms)
+
+    def _controller_says(self, is_caught_up: bool, is_fenced: bool, now: int) -> None:
+        if self.state is LifeState.STARTING and is_caught_up:
+            self.state = LifeState.RECOVERY
+        if not is_fenced and self.state in (LifeState.STARTING, LifeState.RECOVERY):
+            self.state = LifeState.RUNNING
+        if is_fenced != self.fenced:
+            self.fenced = is_fenced
+            self._note("fenced-by-controller" if is_fenced else "unfenced-by-controller", now)
+
+    def _next_beat(self, now: int, interval_ms: int) -> None:
+        if self._immediate:
+            self._immediate = False
+            self._heartbeat(now)
+            return
+        beat = self._beat
+
+        def due(now: int) -> None:
+            if beat == self._beat:
+                self._heartbeat(now)
+
+        self.core.deadlines.at(now + interval_ms, due)
+
+    def _contact(self, now: int) -> None:
+        self.last_contact_ms = now
+        if self.self_fenced:
+            self.self_fenced = False
+            self._note("self-unfenced", now)
+        self.core.deadlines.at(now + self.core.config.heartbeat_timeout_ms + 1, self._check_contact)
+
+    def _check_contact(self, now: int) -> None:
+        if self.self_fenced or self.state not in (LifeState.RUNNING, LifeState.STOPPING):
+            return
+        if self.core.image.level < FeatureLevel.HEARTBEATS:
+            return
+        verdict = self.core.rules.ask(
+            rules.contact, self.last_contact_ms, now, self.core.config.heartbeat_timeout_ms
+        )
+        if not verdict.accepted:
+            self.self_fenced = True
+            self.core.report_verdict(verdict, now)
+            self._note("self-fenced", now)
+
+    def stop(self, now: int) -> None:
+        """Controlled shutdown: ask the controller to move leaders away, and leave when it says so."""
+        if self.state is LifeState.ENDED:
+            return
+        if self.state is not LifeState.RUNNING:
+            self._end(now, clean=True, reason="stopped before it was running")
+            return
+        self.state = LifeState.STOPPING
+        self._stop_by_ms = now + self.core.config.controlled_shutdown_timeout_ms
+        self.core.deadlines.at(self._stop_by_ms, self._give_up_stopping)
+        self.beat_now(now)
+
+    def _give_up_stopping(self, now: int) -> None:
+        if self.state is LifeState.STOPPING:
+            self._end(now, clean=True, reason="the controller did not grant the shutdown in time")
+
+    def _end(self, now: int, *, clean: bool, reason: str) -> None:
+        self.state = LifeState.ENDED
+        self._note("ended", now, detail=reason)
+        self.core.emit(Exit(clean=clean, reason=reason))
+
+    def _note(self, kind: str, now: int, *, error: str = "", detail: str = "") -> None:
+        self.core.report(
+            LedgerEvent(
+                kind=kind,
+                broker=self.core.config.broker_id,
+                broker_epoch=self.broker_epoch,
+                error=error,
+                detail=detail,
+            ),
+            now,
+        )

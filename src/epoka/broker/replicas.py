@@ -1,0 +1,298 @@
+"""The partitions that this broker holds, and how metadata turns them into leaders and followers.
+
+A partition is led here only in the leader epoch the image gives; newer metadata always wins, older is ignored.
+What a fenced, stopping or stale broker may not do is asked of `fencing/`; what was refused goes to the ledger.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from epoka.broker.leadership import Follower, Leadership
+from epoka.broker.replica import Replica
+from epoka.fencing import fetch as fetch_rules
+from epoka.fencing import isr as isr_rules
+from epoka.log.partition_log import LogConfig, PartitionLog, Refused
+from epoka.model import topic_configs
+from epoka.model.image import TOPIC_RESOURCE, Delta
+from epoka.model.ledger import LedgerEvent
+from epoka.model.levels import FeatureLevel
+from epoka.model.partitions import PartitionState
+from epoka.wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from epoka.broker.core import BrokerCore
+
+Key = tuple[uuid.UUID, int]
+
+
+class Logs(Protocol):
+    """The port to the logs on this broker's disk: an append is an answer and not a wish, so it is called."""
+
+    def open(self, topic: str, index: int, topic_id: uuid.UUID, config: LogConfig) -> PartitionLog:
+        """The log of a partition, made if it is new."""
+
+    def high_watermark(self, topic: str, index: int) -> int:
+        """The last checkpointed high watermark, or 0."""
+
+    def delete(self, topic: str, index: int) -> None: ...
+
+    def kept(self) -> Iterable[tuple[str, int, uuid.UUID]]:
+        """Every partition that has a log here."""
+
+
+class Replicas:
+    def __init__(self, core: BrokerCore, logs: Logs) -> None:
+        self.core = core
+        self.logs = logs
+        self.by_key: dict[Key, Replica] = {}
+        self.by_name: dict[tuple[str, int], Replica] = {}
+        self.loading = False
+        self.offline_reason: str | None = None
+
+    def __iter__(self) -> Iterable[Replica]:  # type: ignore[override]
+        return iter(self.by_key.values())
+
+    def start(self, now: int) -> None:
+        self._check_lag_later(now)
+
+    # Questions of the APIs.
+
+    def leading(self, replica: Replica | None, epoch: int = -1) -> ErrorCode:
+        """May this broker answer for the partition as its leader, given the epoch the client knows?"""
+        if replica is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if epoch >= 0 and epoch != replica.leader_epoch:
+            return self.core.rules.ask(fetch_rules.leader_epoch, epoch, replica.leader_epoch).error
+        if replica.leadership is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
+
+    def missing(self, topic: str | uuid.UUID, index: int) -> ErrorCode:
+        """Why there is no replica here: somebody else holds the partition, or nobody has heard of it."""
+        if self.core.image.partition(topic, index) is not None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if isinstance(topic, uuid.UUID):
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    # Metadata.
+
+    def apply(self, delta: Delta, now: int) -> None:
+        image = self.core.image
+        for topic in delta.deleted_topics:
+            for replica in [each for each in self.by_key.values() if each.topic_id == topic.id]:
+                self._remove(replica)
+        for resource_type, name in delta.changed_configs:
+            if resource_type == TOPIC_RESOURCE:
+                self._reconfigure(name, now)
+        for topic_id, index in delta.changed_partitions:
+            state = image.partition(topic_id, index)
+            named = image.topic(topic_id)
+            if state is not None and named is not None:
+                self._follow_metadata(named.name, topic_id, index, state, now)
+        if delta.changed_brokers:
+            for replica in self.by_key.values():
+                if replica.leadership is not None and replica.leadership.followers:
+                    self.advance_high_watermark(replica, now)
+
+    def replace_all(self, now: int) -> None:
+        """A whole new image: drop what it does not know; the caller applies its partitions after this."""
+        for replica in list(self.by_key.values()):
+            if self.core.image.topic(replica.topic_id) is None:
+                self._remove(replica)
+
+    def forget_strays(self) -> None:
+        """Logs of topics that were deleted while this broker was away, or made anew under the same name."""
+        for topic, index, topic_id in list(self.logs.kept()):
+            state = self.core.image.partition(topic_id, index)
+            if state is None or self.core.config.broker_id not in state.replicas:
+                self.logs.delete(topic, index)
+
+    def _follow_metadata(self, topic: str, topic_id: uuid.UUID, index: int, state: PartitionState, now: int) -> None:
+        own_id = self.core.config.broker_id
+        key = (topic_id, index)
+        replica = self.by_key.get(key)
+        if own_id not in state.replicas:
+            if replica is not None:
+                self._remove(replica)
+            return
+        if self.offline_reason is not None:
+            return
+        if replica is None:
+            replica = self._open(topic, topic_id, index)
+        if state.partition_epoch < replica.partition_epoch:
+            return
+        if state.leader == own_id:
+            self._lead(replica, state, now)
+        else:
+            self._obey(replica, state, now)
+        replica.partition_epoch = max(replica.partition_epoch, state.partition_epoch)
+
+    def _open(self, topic: str, topic_id: uuid.UUID, index: int) -> Replica:
+        stale = self.by_name.get((topic, index))
+        if stale is not None:
+            self._remove(stale)
+        values = self._topic_values(topic)
+        log = self.logs.open(topic, index, topic_id, log_config(values))
+        replica = Replica(topic, topic_id, index, log, self.logs.high_watermark(topic, index))
+        replica.min_isr = int(str(values["min.insync.replicas"]))
+        self.by_key[replica.key] = replica
+        self.by_name[topic, index] = replica
+        return replica
+
+    def _remove(self, replica: Replica) -> None:
+        self.core.following.leave(replica)
+        replica.leadership = None
+        replica.waits.abandon(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.by_key.pop(replica.key, None)
+        self.by_name.pop((replica.topic, replica.index), None)
+        self.logs.delete(replica.topic, replica.index)
+
+    def _lead(self, replica: Replica, state: PartitionState, now: int) -> None:
+        leadership = replica.leadership
+        if leadership is not None and state.leader_epoch == replica.leader_epoch:
+            if leadership.adopt(state.partition_epoch, state.replicas, state.isr, now):
+                self.advance_high_watermark(replica, now)
+            return
+        self.core.following.leave(replica)
+        replica.waits.abandon(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        replica.leader_id = self.core.config.broker_id
+        replica.leader_epoch = state.leader_epoch
+        replica.leadership = Leadership(
+            broker_id=self.core.config.broker_id,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            replicas=state.replicas,
+            isr=state.isr,
+            start_offset=replica.log.end_offset,
+            now=now,
+        )
+        replica.unseen_bytes = 0
+        self.advance_high_watermark(replica, now)
+
+    def _obey(self, replica: Replica, state: PartitionState, now: int) -> None:
+        if replica.leadership is not None:
+            replica.leadership = None
+            replica.waits.abandon(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif state.leader == replica.leader_id and state.leader_epoch == replica.leader_epoch:
+            if self.core.stopping() and self.core.config.broker_id not in state.isr:
+                self.core.following.leave(replica)
+            return
+        replica.leader_id = state.leader
+        replica.leader_epoch = state.leader_epoch
+        if self.core.stopping() and self.core.config.broker_id not in state.isr:
+            # A stopping broker that has left the ISR must not catch up and ask to come back (KIP-841).
+            self.core.following.leave(replica)
+        else:
+            self.core.following.follow(replica, state.leader, now)
+
+    # Settings of a topic.
+
+    def _topic_values(self, topic: str) -> dict[str, topic_configs.Value]:
+        return topic_configs.effective(self.core.image.topic_config(topic), self.core.config.topic_defaults)
+
+    def _reconfigure(self, topic: str, now: int) -> None:
+        values = self._topic_values(topic)
+        for replica in list(self.by_key.values()):
+            if replica.topic == topic:
+                replica.log.config = log_config(values)
+                replica.min_isr = int(str(values["min.insync.replicas"]))
+                self.advance_high_watermark(replica, now)
+
+    # The ISR.
+
+    def eligible(self, replica: Replica) -> Callable[[Follower], bool]:
+        """May this follower be counted on? Asked of the metadata image and of its own last fetch."""
+        core = self.core
+        level = core.image.level
+        if level < FeatureLevel.ELIGIBLE_ISR:
+            return _anybody
+
+        def may_join(follower: Follower) -> bool:
+            broker_id = follower.broker_id
+            known = core.image.broker(broker_id)
+            active = core.rules.ask(
+                isr_rules.eligible,
+                broker_id,
+                registered=known is not None,
+                fenced=known is not None and known.fenced,
+                stopping=known is not None and known.in_controlled_shutdown,
+            )
+            if active.refused:
+                return False
+            if level < FeatureLevel.FETCH_EPOCHS:
+                return True
+            unfenced_epoch = None if known is None or known.fenced else known.epoch
+            return core.rules.ask(
+                isr_rules.fetched_generation, broker_id, follower.broker_epoch, unfenced_epoch
+            ).accepted
+
+        return may_join
+
+    def advance_high_watermark(self, replica: Replica, now: int) -> bool:
+        leadership = replica.leadership
+        if leadership is None:
+            return False
+        if not leadership.followers and len(leadership.isr) >= min(replica.min_isr, 1):
+            return replica.raise_high_watermark(replica.log.end_offset)
+        mark = leadership.high_watermark(
+            replica.log.end_offset,
+            replica.min_isr,
+            now,
+            self.core.config.replica_lag_time_max_ms,
+            self.eligible(replica),
+        )
+        return mark is not None and replica.raise_high_watermark(mark)
+
+    def follower_fetched(self, replica: Replica, follower: Follower, now: int) -> None:
+        """A fetch of a follower was taken in: it may join the ISR now, and records may be committed now."""
+        leadership = replica.leadership
+        assert leadership is not None
+        if follower.broker_id not in leadership.isr and leadership.propose_join(
+            follower, replica.high_watermark, self.eligible(replica), self.core.lifecycle.broker_epoch
+        ):
+            self.core.isr_changes.submit(replica)
+        self.advance_high_watermark(replica, now)
+
+    def _check_lag_later(self, now: int) -> None:
+        self.core.deadlines.at(now + self.core.config.replica_lag_time_max_ms // 2, self._check_lag)
+
+    def _check_lag(self, now: int) -> None:
+        for replica in list(self.by_key.values()):
+            leadership = replica.leadership
+            if leadership is not None and leadership.propose_shrink(
+                replica.log.end_offset,
+                now,
+                self.core.config.replica_lag_time_max_ms,
+                self.core.lifecycle.broker_epoch,
+            ):
+                self.core.isr_changes.submit(replica)
+        self._check_lag_later(now)
+
+    # When the disk fails.
+
+    def append_refused(self, replica: Replica, refused: Refused, now: int) -> None:
+        if refused.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            self.storage_failed(refused.reason, now)
+
+    def storage_failed(self, reason: str, now: int) -> None:
+        """The disk takes no more writes. What is there stays readable until the controller moves leaders away."""
+        if self.offline_reason is not None:
+            return
+        self.offline_reason = reason
+        for replica in self.by_key.values():
+            self.core.following.leave(replica)
+        self.core.report(LedgerEvent(kind="storage-failed", detail=reason), now)
+        self.core.lifecycle.beat_now(now)
+
+
+def _anybody(follower: Follower) -> bool:
+    return True
+
+
+def log_config(values: dict[str, topic_configs.Value]) -> LogConfig:
+    """The part of a topic's settings that its log lives by."""
+    return LogConfig.from_values(values)
