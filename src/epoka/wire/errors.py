@@ -53,15 +53,11 @@ class NotKafka(Malformed):
 
 
 class UnknownApi(WireError):
-    """An API key without a schema; the header always says which."""
-
-    header: RequestHeader
+    """An API key without a schema; the header says which."""
 
 
 class UnsupportedVersion(WireError):
-    """A known API in a version without a schema; the header always says which."""
-
-    header: RequestHeader
+    """A known message in a version without a schema; the header of a request says which."""
 
 
 class EncodeError(Exception):

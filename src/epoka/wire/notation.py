@@ -13,11 +13,11 @@ A `.msg` file describes one API or one family of records. Indentation is nesting
           partition: int32
       cluster_id: string? 12+ @0 = null        # a tagged field
 
-A field is `name: type [versions] [@tag] [= default] [# about]`. `?` behind a type allows null, `?7+` allows
-it in those versions only. `!` behind the type or the versions marks a field that must not be lost: a value other
-than the default cannot be encoded at a version without the field. A struct is declared where it is first used
-and reused by its name. Sections are `request`, `response`, `record KEY NAME` and `struct NAME`, each with its
-versions.
+A field is `name: type [versions] [@tag] [= default] [# about]`. `?` behind a type allows null, `?7+`
+allows it in those versions only. `!` behind the type or the versions marks a field that must not be lost:
+a value other than the default cannot be encoded at a version without the field. A struct is declared
+where it is first used and reused by its name. Sections are `request`, `response`, `record KEY NAME` and
+`struct NAME`, each with its versions.
 
 This module decides what a schema says. It never looks at bytes or at classes.
 """

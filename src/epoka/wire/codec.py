@@ -1,0 +1,176 @@
+"""Messages to bytes and back.
+
+Encoders and decoders are compiled on first use, one for every class and version, from the schema of the
+class's module. Whatever bytes a peer sends, `decode` gives a message or raises a WireError; whatever
+message of ours does not fit its schema, `encode` raises EncodeError and says which field it was.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from epoka.wire.decoder import Decoder, compile_decoder
+from epoka.wire.diagnosis import diagnosis
+from epoka.wire.encoder import Encoder, compile_encoder
+from epoka.wire.errors import EncodeError, Malformed, Truncated, UnsupportedVersion
+from epoka.wire.notation import Schema, Section, parse, struct_fields
+from epoka.wire.varint import Buffer
+
+M = TypeVar("M", bound=msgspec.Struct)
+
+DEFAULT_MAX_ELEMENTS = 1_000_000
+# Byte strings longer than this are not copied together with their neighbours by `encode_parts`.
+SEPARATE_FROM = 1024
+
+_SCHEMA_FOLDER = Path(__file__).with_name("schemas")
+_schemas: dict[str, Schema] = {}
+_encoders: dict[tuple[type, int], Encoder] = {}
+_bytes_decoders: dict[tuple[type, int], Decoder] = {}
+_any_decoders: dict[tuple[type, int], Decoder] = {}
+_with_records: dict[type, bool] = {}
+
+
+def encode(message: msgspec.Struct, version: int) -> bytes:
+    """The bytes of a message at a version."""
+    key = (type(message), version)
+    encoder = _encoders.get(key) or _new_encoder(*key)
+    try:
+        return b"".join(encoder(message))
+    except EncodeError:
+        raise
+    except Exception as error:
+        raise _explained(message, version, error) from error
+
+
+def encode_parts(message: msgspec.Struct, version: int) -> list[bytes | memoryview]:
+    """As `encode`, but large byte strings stay the objects they are, for one gathering write."""
+    key = (type(message), version)
+    encoder = _encoders.get(key) or _new_encoder(*key)
+    try:
+        parts = encoder(message)
+        if not _with_records[key[0]]:
+            return [b"".join(parts)]
+        gathered: list[bytes | memoryview] = []
+        start = 0
+        for index, part in enumerate(parts):
+            if len(part) > SEPARATE_FROM:
+                if start < index:
+                    gathered.append(b"".join(parts[start:index]))
+                gathered.append(part)
+                start = index + 1
+        if start < len(parts):
+            gathered.append(b"".join(parts[start:]))
+        return gathered
+    except EncodeError:
+        raise
+    except Exception as error:
+        raise _explained(message, version, error) from error
+
+
+def decode(cls: type[M], version: int, buffer: Buffer, *, max_elements: int = DEFAULT_MAX_ELEMENTS) -> M:
+    """The message that fills the whole buffer."""
+    if type(buffer) is not bytes and not _has_records(cls):
+        buffer = bytes(buffer)
+    message, position = decode_prefix(cls, version, buffer, max_elements=max_elements)
+    if position != len(buffer):
+        raise Malformed(f"{cls.__name__} v{version}: {len(buffer) - position} bytes behind the message")
+    return message
+
+
+def decode_prefix(
+    cls: type[M],
+    version: int,
+    buffer: Buffer,
+    position: int = 0,
+    *,
+    max_elements: int = DEFAULT_MAX_ELEMENTS,
+) -> tuple[M, int]:
+    """The message at a position, and the position behind it."""
+    key = (cls, version)
+    view: memoryview | None
+    if type(buffer) is bytes:
+        decoder = _bytes_decoders.get(key) or _new_decoder(cls, version, from_bytes=True)
+    else:
+        decoder = _any_decoders.get(key) or _new_decoder(cls, version, from_bytes=False)
+    end = len(buffer)
+    if not 0 <= position <= end:
+        raise Truncated(f"{cls.__name__} v{version}: position {position} of {end} bytes")
+    view = memoryview(buffer) if _with_records[cls] else None
+    message: M
+    try:
+        message, position = decoder(buffer, view, position, end, max_elements)
+    except (IndexError, struct.error):
+        raise Truncated(f"{cls.__name__} v{version}: the bytes end at {end}, the message does not") from None
+    except UnicodeDecodeError as error:
+        raise Malformed(f"{cls.__name__} v{version}: a string is not UTF-8: {error.reason}") from None
+    if position > end:
+        raise Truncated(f"{cls.__name__} v{version}: the bytes end at {end}, the message at {position}")
+    return message, position
+
+
+def schema_of(cls: type) -> Schema:
+    """The schema that a message class was generated from."""
+    module = cls.__module__
+    if module not in _schemas:
+        stem = module.rpartition(".")[2]
+        path = _SCHEMA_FOLDER / f"{stem}.msg"
+        if module != f"epoka.wire.messages.{stem}" or not path.exists():
+            raise EncodeError(f"{cls.__qualname__} is not a message class")
+        _schemas[module] = parse(path.read_text(encoding="utf-8"), path.name)
+    return _schemas[module]
+
+
+def adopt(module: str, schema: Schema) -> None:
+    """Lets the classes of a module that lies elsewhere be encoded and decoded by a schema."""
+    _schemas[module] = schema
+
+
+def section_of(cls: type) -> tuple[Schema, Section]:
+    schema = schema_of(cls)
+    try:
+        return schema, schema.section_of(cls.__name__)
+    except KeyError:
+        raise EncodeError(f"{cls.__qualname__} is not in {schema.file}") from None
+
+
+def _has_records(cls: type) -> bool:
+    """Whether a class holds byte strings that are worth not copying."""
+    known = _with_records.get(cls)
+    if known is None:
+        schema, _ = section_of(cls)
+        fields = struct_fields(schema.structs[cls.__name__], schema.structs)
+        known = _with_records[cls] = any(field.type.name in ("records", "bytes") for field in fields)
+    return known
+
+
+def _new_encoder(cls: type, version: int) -> Encoder:
+    schema, section = section_of(cls)
+    if version not in section.versions:
+        raise EncodeError(f"{cls.__name__} has no version {version}")
+    _has_records(cls)
+    classes = vars(sys.modules[cls.__module__])
+    encoder = compile_encoder(schema, section, cls.__name__, classes, version)
+    _encoders[cls, version] = encoder
+    return encoder
+
+
+def _new_decoder(cls: type, version: int, *, from_bytes: bool) -> Decoder:
+    schema, section = section_of(cls)
+    if version not in section.versions:
+        raise UnsupportedVersion(f"{cls.__name__} has no version {version}")
+    _has_records(cls)
+    classes = vars(sys.modules[cls.__module__])
+    decoder = compile_decoder(schema, section, cls.__name__, classes, version, from_bytes=from_bytes)
+    (_bytes_decoders if from_bytes else _any_decoders)[cls, version] = decoder
+    return decoder
+
+
+def _explained(message: msgspec.Struct, version: int, error: Exception) -> EncodeError:
+    schema, section = section_of(type(message))
+    found = diagnosis(message, schema, section, version) or f"{type(error).__name__}: {error}"
+    return EncodeError(f"{type(message).__name__} v{version}: {found}")
