@@ -18,7 +18,7 @@ from epoka.broker.deadlines import Deadlines
 from epoka.broker.fetch_sessions import FetchSessions
 from epoka.broker.following import Following
 from epoka.broker.isr_changes import IsrChanges
-from epoka.broker.lifecycle import LifeState, Lifecycle
+from epoka.broker.lifecycle import Lifecycle, LifeState
 from epoka.broker.metadata_feed import MetadataFeed
 from epoka.broker.offsets_topic import OffsetsTopic
 from epoka.broker.producer_ids import ProducerIds
@@ -89,7 +89,8 @@ class BrokerCore:
         return self._effects
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        self._effects = effects = []
+        effects: list[Effect] = []
+        self._effects = effects
         self.now = now
         kind = type(event)
         if kind is Request:
@@ -112,7 +113,11 @@ class BrokerCore:
     def _on_request(self, request: Request, now: int) -> None:
         handler = api.HANDLERS[type(request.message)]
         if handler.control and not request.peer.control:
-            self.emit(Hangup(request.token, f"{type(request.message).__name__} is for brokers and controllers alone"))
+            self.emit(
+                Hangup(
+                    request.token, f"{type(request.message).__name__} is for brokers and controllers alone"
+                )
+            )
             return
         if not handler.always and not self.lifecycle.serving() and not request.peer.control:
             refusal = handler.refuse(request) if handler.refuse is not None else None
@@ -188,6 +193,12 @@ class BrokerCore:
 
     def ready_to_serve(self) -> bool:
         return not self.replicas.loading
+
+    def replace_image(self, image: ClusterImage, delta: Delta, now: int) -> None:
+        """A snapshot: whatever the new image does not know any more is gone."""
+        self.image = image
+        self.replicas.replace_all(now)
+        self.apply(delta, now)
 
     def apply(self, delta: Delta, now: int) -> None:
         """Bring replicas, fetchers and coordinators in line with what changed in the image."""

@@ -4,8 +4,8 @@ Every answer is tied to the leader epoch and offset it was asked with; one that 
 (KAFKA-18991). Truncation goes by leader epoch, never by high watermark. Each fetch carries this broker's
 generation from level `fetch-epochs` on (KIP-903).
 
-A leader is asked on one lane by long poll. Partitions that come up meanwhile are fetched on a second lane, with
-short waits, until the first lane's poll returns and takes them in.
+A leader is asked on one lane by long poll. Partitions that come up meanwhile are fetched on a second lane,
+with short waits, until the first lane's poll returns and takes them in.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ class Fetcher:
             timeout_ms=wait_ms + core.config.request_timeout_ms // 3,
         )
 
-    def _answered(self, lane: int, asked: dict[Key, Asked], reply: wire.FetchResponse | None, now: int) -> None:
+    def _answered(
+        self, lane: int, asked: dict[Key, Asked], reply: wire.FetchResponse | None, now: int
+    ) -> None:
         self.lanes_busy.discard(lane)
         late: list[Key] = []
         if reply is None or reply.error_code != ErrorCode.NONE:
@@ -135,7 +137,9 @@ class Fetcher:
             if key in self.members and key not in held:
                 self.ready[key] = self.members[key]
         if late:
-            self.core.deadlines.at(now + self.core.config.replica_fetch_backoff_ms, lambda now: self._resume(late, now))
+            self.core.deadlines.at(
+                now + self.core.config.replica_fetch_backoff_ms, lambda now: self._resume(late, now)
+            )
         if lane == NEWCOMER_LANE and POLL_LANE in self.lanes_busy:
             self.pausing = True
             self.core.deadlines.at(now + NEWCOMER_PAUSE_MS, self._pause_over)
@@ -170,7 +174,9 @@ class Fetcher:
             return False
         if answer.diverging_epoch.epoch >= 0:
             _, own_end = log.end_offset_for_epoch(answer.diverging_epoch.epoch)
-            log.truncate_to(min(answer.diverging_epoch.end_offset, own_end if own_end >= 0 else log.log_start_offset))
+            log.truncate_to(
+                min(answer.diverging_epoch.end_offset, own_end if own_end >= 0 else log.log_start_offset)
+            )
             replica.high_watermark = min(replica.high_watermark, log.end_offset)
             return True
         if answer.records:

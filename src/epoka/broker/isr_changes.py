@@ -74,12 +74,16 @@ class IsrChanges:
             broker_id=self.core.config.broker_id,
             broker_epoch=self.core.lifecycle.broker_epoch,
             topics=tuple(
-                wire.AlterPartitionTopic(topic_name=names[topic_id], topic_id=topic_id, partitions=tuple(partitions))
+                wire.AlterPartitionTopic(
+                    topic_name=names[topic_id], topic_id=topic_id, partitions=tuple(partitions)
+                )
                 for topic_id, partitions in topics.items()
             ),
         )
         self._in_flight = True
-        self.core.send(CONTROLLER, request, version, lambda reply, now: self._answered(batch, version, reply, now))
+        self.core.send(
+            CONTROLLER, request, version, lambda reply, now: self._answered(batch, version, reply, now)
+        )
 
     def _answered(
         self,
@@ -116,7 +120,11 @@ class IsrChanges:
         if leadership is None:
             return False
         outcome = leadership.settle(
-            proposal, ErrorCode(answer.error_code), answer.leader_epoch, answer.partition_epoch, tuple(answer.isr)
+            proposal,
+            ErrorCode.of(answer.error_code),
+            answer.leader_epoch,
+            answer.partition_epoch,
+            tuple(answer.isr),
         )
         if outcome.committed:
             replica.partition_epoch = leadership.partition_epoch

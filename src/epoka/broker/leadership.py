@@ -1,8 +1,8 @@
 """The leader's side of one partition: who follows it how closely, which ISR is committed, which is asked for.
 
-Rules here: a follower joins only past the high watermark and the start of this leader epoch, and only while it
-is eligible (`isr.eligible`, `isr.generation`); its generation is learnt from its own fetches and never from
-metadata (KIP-903); a fetch of a dead generation changes nothing (`fetch.generation`); one change is in flight
+Rules here: a follower joins only past the high watermark and the start of this leader epoch, and only while
+it is eligible (`isr.eligible`, `isr.fetched-generation`); its generation is learnt from its own fetches and
+never from metadata (KIP-903); a fetch of a dead generation changes nothing (`fetch.generation`); one change is in flight
 at a time; the high watermark is the minimum over the *maximal* ISR and stands still while the committed ISR
 is below min.insync.replicas (KAFKA-15583). Nothing here writes to the log.
 """
@@ -38,7 +38,7 @@ class Follower:
         self.last_fetch_leader_end = 0
 
     def fetched(self, broker_epoch: int, offset: int, leader_end: int, now: int) -> None:
-        """Take in one accepted fetch: offset and generation change together, so no reader can mix two lives."""
+        """Take in one accepted fetch: offset and generation change together, so nobody can mix two lives."""
         if offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now)
         elif offset >= self.last_fetch_leader_end:
@@ -96,11 +96,13 @@ class Leadership:
         """The end of the log when this leader epoch began."""
         self.pending: Proposal | None = None
         self.followers = {
-            replica: Follower(replica, now if replica in isr else 0) for replica in replicas if replica != broker_id
+            replica: Follower(replica, now if replica in isr else 0)
+            for replica in replicas
+            if replica != broker_id
         }
 
     def adopt(self, partition_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...], now: int) -> bool:
-        """Newer metadata of the same leader epoch. It settles whatever was pending; older metadata is ignored."""
+        """Newer metadata of the same leader epoch settles whatever was pending; older is ignored."""
         if partition_epoch <= self.partition_epoch:
             return False
         self.partition_epoch = partition_epoch
@@ -142,7 +144,9 @@ class Leadership:
                 mark = follower.end_offset
         return mark
 
-    def propose_join(self, follower: Follower, high_watermark: int, eligible: Eligible, own_epoch: int) -> bool:
+    def propose_join(
+        self, follower: Follower, high_watermark: int, eligible: Eligible, own_epoch: int
+    ) -> bool:
         """Begin to add a follower that has caught up; False when nothing is to be asked."""
         if self.pending is not None or follower.broker_id in self.isr:
             return False
@@ -159,7 +163,10 @@ class Leadership:
             member
             for member in self.isr
             if member == self.broker_id
-            or (member in self.followers and self.followers[member].caught_up(leader_end, now, lag_time_max_ms))
+            or (
+                member in self.followers
+                and self.followers[member].caught_up(leader_end, now, lag_time_max_ms)
+            )
         )
         if staying == self.isr:
             return False
@@ -182,7 +189,12 @@ class Leadership:
         return -1 if follower is None or follower.broker_epoch is None else follower.broker_epoch
 
     def settle(
-        self, proposal: Proposal, error: ErrorCode, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]
+        self,
+        proposal: Proposal,
+        error: ErrorCode,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: tuple[int, ...],
     ) -> Outcome:
         """Take in the controller's answer to a proposal (the table of answers in `docs/isr.md`)."""
         if self.pending is not proposal:

@@ -1,8 +1,8 @@
 """One life of the broker: registration, heartbeats, its generation, and when it must not serve.
 
 The controller says whether the broker is fenced. Beside that the broker fences itself (`heartbeat.contact`,
-KIP-343): when it has not reached the controller for `broker.heartbeat.timeout.ms` it ends what it has begun and
-takes nothing new, until the controller answers again.
+KIP-343): when it has not reached the controller for `broker.heartbeat.timeout.ms` it ends what it has begun
+and takes nothing new, until the controller answers again.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Lifecycle:
     def _registered(self, reply: broker_registration.BrokerRegistrationResponse | None, now: int) -> None:
         if self.state is LifeState.ENDED:
             return
-        error = ErrorCode.NETWORK_EXCEPTION if reply is None else ErrorCode(reply.error_code)
+        error = ErrorCode.NETWORK_EXCEPTION if reply is None else ErrorCode.of(reply.error_code)
         if reply is not None and error is ErrorCode.NONE:
             self.broker_epoch = reply.broker_epoch
             self._contact(now)
@@ -107,7 +107,10 @@ class Lifecycle:
         self._last_refusal = error
         if error in FATAL:
             self._end(now, clean=False, reason=f"the controller refused the registration: {error.name}")
-        elif self.state is LifeState.STARTING and now - self._began_ms > self.core.config.registration_timeout_ms:
+        elif (
+            self.state is LifeState.STARTING
+            and now - self._began_ms > self.core.config.registration_timeout_ms
+        ):
             self._end(now, clean=False, reason=f"not registered in time, last answer {error.name}")
         else:
             self.core.deadlines.at(now + REGISTRATION_RETRY_MS, self._register)
@@ -138,7 +141,11 @@ class Lifecycle:
             want_shut_down=self.state is LifeState.STOPPING,
         )
         self.core.send(
-            CONTROLLER, request, 1, self._heartbeat_answered, timeout_ms=self.core.config.heartbeat_interval_ms
+            CONTROLLER,
+            request,
+            1,
+            self._heartbeat_answered,
+            timeout_ms=self.core.config.heartbeat_interval_ms,
         )
 
     def _heartbeat_answered(self, reply: broker_heartbeat.BrokerHeartbeatResponse | None, now: int) -> None:
@@ -148,7 +155,7 @@ class Lifecycle:
         if reply is None:
             self._next_beat(now, self.core.config.heartbeat_interval_ms)
             return
-        error = ErrorCode(reply.error_code)
+        error = ErrorCode.of(reply.error_code)
         if error is ErrorCode.STALE_BROKER_EPOCH:
             # Another incarnation has our id, or we were unregistered: our generation is over. The same
             # incarnation asks for its place again; if somebody else lives under the id, it is refused.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epoka.model.events import CONTROLLER
-from epoka.model.image import ClusterImage, Delta
+from epoka.model.image import ClusterImage
 from epoka.model.records import decode_record
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import fetch_metadata
@@ -55,16 +55,11 @@ class MetadataFeed:
             self.core.deadlines.at(now + RETRY_MS, self._fetch)
             return
         self.end_offset = reply.end_offset
-        self._fetch_after_taking(reply, now)
-
-    def _fetch_after_taking(self, reply: fetch_metadata.FetchMetadataResponse, now: int) -> None:
         records = [decode_record(entry.body) for entry in reply.records]
         if reply.snapshot:
             image = ClusterImage()
-            delta = image.apply_batch(records, reply.base_offset)
-            delta = Delta.between(self.core.image, image, delta)
-            self.core.image = image
-            self.core.apply(delta, now)
+            delta = image.load(records, reply.end_offset - 1)
+            self.core.replace_image(image, delta, now)
         elif records and reply.base_offset == self.core.image.offset + 1:
             self.core.apply(self.core.image.apply_batch(records, reply.base_offset), now)
         self._fetch(now)

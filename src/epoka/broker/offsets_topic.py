@@ -90,7 +90,9 @@ class OffsetsTopic:
                 for index, (key, value) in enumerate(store.records)
             ]
         )
-        appended = replica.log.append_as_leader(batch, [records.read_header(batch)], replica.leader_epoch, core.now)
+        appended = replica.log.append_as_leader(
+            batch, [records.read_header(batch)], replica.leader_epoch, core.now
+        )
         if isinstance(appended, Refused):
             core.replicas.append_refused(replica, appended, core.now)
             self._stored(store.ticket, appended.code)
@@ -152,7 +154,9 @@ class OffsetsTopic:
                     name=TOPIC,
                     num_partitions=config.offsets_topic_partitions,
                     replication_factor=max(1, min(config.offsets_topic_replication_factor, active)),
-                    configs=tuple(create_topics.CreatableTopicConfig(name=key, value=value) for key, value in SETTINGS),
+                    configs=tuple(
+                        create_topics.CreatableTopicConfig(name=key, value=value) for key, value in SETTINGS
+                    ),
                 ),
             ),
             timeout_ms=config.request_timeout_ms,
@@ -170,4 +174,9 @@ def _kept(replica: Replica) -> Iterator[tuple[bytes, bytes | None, int, int]]:
             continue
         for record in records.decode_batch(batch, 0, header):
             if record.key is not None:
-                yield bytes(record.key), None if record.value is None else bytes(record.value), record.offset, record.timestamp
+                yield (
+                    bytes(record.key),
+                    None if record.value is None else bytes(record.value),
+                    record.offset,
+                    record.timestamp,
+                )

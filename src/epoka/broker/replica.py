@@ -25,7 +25,9 @@ class Replica:
         "waits",
     )
 
-    def __init__(self, topic: str, topic_id: uuid.UUID, index: int, log: PartitionLog, high_watermark: int) -> None:
+    def __init__(
+        self, topic: str, topic_id: uuid.UUID, index: int, log: PartitionLog, high_watermark: int
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index

@@ -1,7 +1,7 @@
 """The partitions that this broker holds, and how metadata turns them into leaders and followers.
 
-A partition is led here only in the leader epoch the image gives; newer metadata always wins, older is ignored.
-What a fenced, stopping or stale broker may not do is asked of `fencing/`; what was refused goes to the ledger.
+A partition is led here only in the leader epoch the image gives; newer metadata wins, older is ignored. What a
+fenced, stopping or stale broker may not do is asked of `fencing/`; what was refused goes to the ledger.
 """
 
 from __future__ import annotations
@@ -51,9 +51,6 @@ class Replicas:
         self.by_name: dict[tuple[str, int], Replica] = {}
         self.loading = False
         self.offline_reason: str | None = None
-
-    def __iter__(self) -> Iterable[Replica]:  # type: ignore[override]
-        return iter(self.by_key.values())
 
     def start(self, now: int) -> None:
         self._check_lag_later(now)
@@ -111,7 +108,9 @@ class Replicas:
             if state is None or self.core.config.broker_id not in state.replicas:
                 self.logs.delete(topic, index)
 
-    def _follow_metadata(self, topic: str, topic_id: uuid.UUID, index: int, state: PartitionState, now: int) -> None:
+    def _follow_metadata(
+        self, topic: str, topic_id: uuid.UUID, index: int, state: PartitionState, now: int
+    ) -> None:
         own_id = self.core.config.broker_id
         key = (topic_id, index)
         replica = self.by_key.get(key)
@@ -279,7 +278,7 @@ class Replicas:
             self.storage_failed(refused.reason, now)
 
     def storage_failed(self, reason: str, now: int) -> None:
-        """The disk takes no more writes. What is there stays readable until the controller moves leaders away."""
+        """The disk takes no more writes; what is there stays readable until leaders are moved away."""
         if self.offline_reason is not None:
             return
         self.offline_reason = reason

@@ -1,4 +1,4 @@
-"""Requests that wait for something to happen to a partition: produces for the high watermark, fetches for bytes.
+"""Requests that wait for a partition: produces for its high watermark, fetches for bytes.
 
 A wait ends once: when what it waits for is there, when its time is up, or when the partition changes hands.
 It then takes itself off every partition it was filed under, so idle partitions keep no dead waits.
@@ -16,7 +16,16 @@ from epoka.wire.error_codes import ErrorCode
 class Written:
     """One partition's part of a produce request: what was appended, and what became of it."""
 
-    __slots__ = ("append_time_ms", "base_offset", "error", "index", "log_start_offset", "reason", "required", "topic")
+    __slots__ = (
+        "append_time_ms",
+        "base_offset",
+        "error",
+        "index",
+        "log_start_offset",
+        "reason",
+        "required",
+        "topic",
+    )
 
     def __init__(
         self,
@@ -136,5 +145,5 @@ class PartitionWaits:
             written, wait = self.produces.popleft()
             wait.settle(written, error)
         for waits in (self.tail, self.committed):
-            for wait in list(waits):
-                wait.end()
+            for fetch in list(waits):
+                fetch.end()

@@ -31,6 +31,12 @@ class ErrorCode(IntEnum):
         code.refresh_metadata = again == _REFRESH
         return code
 
+    @classmethod
+    def of(cls, number: int) -> ErrorCode:
+        """The code of a number from the wire; one that we do not know is as good as an unexpected failure."""
+        found = cls._value2member_map_.get(number)
+        return found if isinstance(found, cls) else cls.UNKNOWN_SERVER_ERROR
+
     UNKNOWN_SERVER_ERROR = -1, "the server failed in a way it did not expect"
     NONE = 0, "no error"
     OFFSET_OUT_OF_RANGE = 1, "the log does not hold this offset"

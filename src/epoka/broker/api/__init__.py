@@ -50,7 +50,9 @@ def _handler(module: ModuleType) -> Handler:
 
 
 def _modules() -> list[ModuleType]:
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    names = sorted(
+        module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")
+    )
     return [importlib.import_module(f"{__name__}.{name}") for name in names]
 
 

@@ -22,7 +22,11 @@ LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def valid_name(name: str) -> bool:
-    return 0 < len(name) <= TOPIC_NAME_MAX and name not in (".", "..") and all(letter in LEGAL for letter in name)
+    return (
+        0 < len(name) <= TOPIC_NAME_MAX
+        and name not in (".", "..")
+        and all(letter in LEGAL for letter in name)
+    )
 
 
 def led(core: BrokerCore, topic: str, index: int, epoch: int = -1) -> tuple[Replica | None, ErrorCode]:

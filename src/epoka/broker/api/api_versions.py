@@ -21,7 +21,9 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.ApiVersionsResp
 
     return wire.ApiVersionsResponse(
         api_keys=tuple(
-            wire.ApiVersion(api_key=handler.key, min_version=handler.advertised_from, max_version=handler.versions[1])
+            wire.ApiVersion(
+                api_key=handler.key, min_version=handler.advertised_from, max_version=handler.versions[1]
+            )
             for handler in sorted(HANDLERS.values(), key=lambda handler: handler.key)
             if request.peer.control or not handler.control
         ),

@@ -1,4 +1,4 @@
-"""CreatePartitions: decided by the controller; answered when this broker's own metadata shows the new count."""
+"""CreatePartitions: decided by the controller; answered when this broker sees the new count."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def handle(core: BrokerCore, request: Request, now: int) -> None:
     def failed(error: ErrorCode) -> wire.CreatePartitionsResponse:
         return wire.CreatePartitionsResponse(
             results=tuple(
-                wire.CreatePartitionsTopicResult(name=topic.name, error_code=error) for topic in message.topics
+                wire.CreatePartitionsTopicResult(name=topic.name, error_code=error)
+                for topic in message.topics
             )
         )
 

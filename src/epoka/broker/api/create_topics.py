@@ -21,12 +21,16 @@ def handle(core: BrokerCore, request: Request, now: int) -> None:
 
     def failed(error: ErrorCode) -> wire.CreateTopicsResponse:
         return wire.CreateTopicsResponse(
-            topics=tuple(wire.CreatableTopicResult(name=topic.name, error_code=error) for topic in message.topics)
+            topics=tuple(
+                wire.CreatableTopicResult(name=topic.name, error_code=error) for topic in message.topics
+            )
         )
 
     def seen(reply: Any) -> bool:
         return message.validate_only or all(
-            core.image.topic(topic.name) is not None for topic in reply.topics if topic.error_code == ErrorCode.NONE
+            core.image.topic(topic.name) is not None
+            for topic in reply.topics
+            if topic.error_code == ErrorCode.NONE
         )
 
     forward(core, request, failed, seen)

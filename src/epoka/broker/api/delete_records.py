@@ -31,7 +31,9 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.DeleteRecordsRe
     )
 
 
-def _delete(core: BrokerCore, topic: str, asked: wire.DeleteRecordsPartition) -> wire.DeleteRecordsPartitionResult:
+def _delete(
+    core: BrokerCore, topic: str, asked: wire.DeleteRecordsPartition
+) -> wire.DeleteRecordsPartitionResult:
     index = asked.partition_index
     if topic in INTERNAL:
         return _result(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -47,4 +49,6 @@ def _delete(core: BrokerCore, topic: str, asked: wire.DeleteRecordsPartition) ->
 
 
 def _result(index: int, error: ErrorCode, low_watermark: int = -1) -> wire.DeleteRecordsPartitionResult:
-    return wire.DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=error)
+    return wire.DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=low_watermark, error_code=error
+    )

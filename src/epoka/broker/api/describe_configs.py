@@ -24,7 +24,9 @@ DEFAULT = 5
 
 def handle(core: BrokerCore, request: Request, now: int) -> wire.DescribeConfigsResponse:
     message: wire.DescribeConfigsRequest = request.message
-    return wire.DescribeConfigsResponse(results=tuple(_describe(core, asked, message) for asked in message.resources))
+    return wire.DescribeConfigsResponse(
+        results=tuple(_describe(core, asked, message) for asked in message.resources)
+    )
 
 
 def _describe(
@@ -33,7 +35,9 @@ def _describe(
     wanted = None if asked.configuration_keys is None else set(asked.configuration_keys)
     if asked.resource_type == TOPIC_RESOURCE:
         if core.image.topic(asked.resource_name) is None:
-            return _failed(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {asked.resource_name}")
+            return _failed(
+                asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {asked.resource_name}"
+            )
         configs = [
             _topic_setting(core, asked.resource_name, key, message)
             for key in topic_configs.TOPIC_KEYS.values()
@@ -42,11 +46,17 @@ def _describe(
     elif asked.resource_type == BROKER_RESOURCE:
         if asked.resource_name not in ("", str(core.config.broker_id)):
             return _failed(
-                asked, ErrorCode.INVALID_REQUEST, f"this is broker {core.config.broker_id}, not {asked.resource_name}"
+                asked,
+                ErrorCode.INVALID_REQUEST,
+                f"this is broker {core.config.broker_id}, not {asked.resource_name}",
             )
         configs = [
             wire.DescribeConfigsResourceResult(
-                name=name, value=value, read_only=True, config_source=STATIC_BROKER, config_type=int(Kind.STRING)
+                name=name,
+                value=value,
+                read_only=True,
+                config_source=STATIC_BROKER,
+                config_type=int(Kind.STRING),
             )
             for name, value in sorted(core.config.described.items())
             if wanted is None or name in wanted
@@ -70,7 +80,9 @@ def _topic_setting(
     synonyms = []
     if own is not None:
         synonyms.append(wire.DescribeConfigsSynonym(name=key.name, value=own, source=DYNAMIC_TOPIC))
-    synonyms.append(wire.DescribeConfigsSynonym(name=synonym or key.name, value=fallback, source=inherited_source))
+    synonyms.append(
+        wire.DescribeConfigsSynonym(name=synonym or key.name, value=fallback, source=inherited_source)
+    )
     return wire.DescribeConfigsResourceResult(
         name=key.name,
         value=fallback if own is None else own,

@@ -1,4 +1,4 @@
-"""Fetch: whole batches as they lie in the log, up to the high watermark for consumers, up to the end for followers.
+"""Fetch: whole batches as they lie in the log, for consumers up to the high watermark, for followers all.
 
 A follower comes through the control listener, names itself and its generation, and what it has read decides
 about the ISR. A fetch of a dead generation is refused and changes nothing (`fetch.generation`, KAFKA-15221).
@@ -55,7 +55,12 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.FetchResponse |
     answer = _Answer(core, request, fetching, replica_id)
     answer.admit(now)
     answer.read(now)
-    if message.max_wait_ms <= 0 or answer.settled or not fetching.partitions or answer.size >= message.min_bytes:
+    if (
+        message.max_wait_ms <= 0
+        or answer.settled
+        or not fetching.partitions
+        or answer.size >= message.min_bytes
+    ):
         return answer.response(now)
     answer.park(now)
     return None
@@ -91,7 +96,10 @@ class _Answer:
         epoch = self.message.replica_state.replica_epoch if self.request.version >= 15 else -1
         for key, asked in self.fetching.partitions:
             replica = self._replica(key)
-            if replica is None or core.replicas.leading(replica, asked.current_leader_epoch) != ErrorCode.NONE:
+            if (
+                replica is None
+                or core.replicas.leading(replica, asked.current_leader_epoch) != ErrorCode.NONE
+            ):
                 continue
             leadership = replica.leadership
             assert leadership is not None

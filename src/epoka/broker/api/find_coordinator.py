@@ -45,7 +45,9 @@ def _find(core: BrokerCore, key: str, key_type: int) -> wire.Coordinator:
     if leader is None or leader.fenced or not leader.client_endpoints:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
     endpoint = leader.client_endpoints[0]
-    return wire.Coordinator(key=key, node_id=leader.id, host=endpoint.host, port=endpoint.port, error_message="")
+    return wire.Coordinator(
+        key=key, node_id=leader.id, host=endpoint.host, port=endpoint.port, error_message=""
+    )
 
 
 def _none(key: str, error: ErrorCode, reason: str | None) -> wire.Coordinator:

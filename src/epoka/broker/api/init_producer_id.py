@@ -1,4 +1,4 @@
-"""InitProducerId: an identity for an idempotent producer. Transactional ids are refused: see docs/skipped.md."""
+"""InitProducerId: an identity for an idempotent producer. Transactional ids are refused (docs/skipped.md)."""
 
 from __future__ import annotations
 

@@ -20,4 +20,6 @@ def refuse(request: Request) -> wire.JoinGroupResponse:
 
 
 def handle(core: BrokerCore, request: Request, now: int) -> None:
-    core.offsets.ask(request, core.offsets.coordinator.join_group, request.peer.client_id or "", request.peer.host)
+    core.offsets.ask(
+        request, core.offsets.coordinator.join_group, request.peer.client_id or "", request.peer.host
+    )

@@ -41,7 +41,9 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.ListOffsetsResp
     return _response(request.message, find)
 
 
-def _find(replica: Replica, asked: wire.ListOffsetsPartition, up_to: int) -> wire.ListOffsetsPartitionResponse:
+def _find(
+    replica: Replica, asked: wire.ListOffsetsPartition, up_to: int
+) -> wire.ListOffsetsPartitionResponse:
     log = replica.log
     index, timestamp = asked.partition_index, asked.timestamp
     if timestamp == LATEST:

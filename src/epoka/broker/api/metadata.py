@@ -48,7 +48,10 @@ def _brokers(core: BrokerCore) -> list[wire.MetadataResponseBroker]:
         if not registration.fenced and endpoints:
             found.append(
                 wire.MetadataResponseBroker(
-                    node_id=registration.id, host=endpoints[0].host, port=endpoints[0].port, rack=registration.rack
+                    node_id=registration.id,
+                    host=endpoints[0].host,
+                    port=endpoints[0].port,
+                    rack=registration.rack,
                 )
             )
     return found
@@ -102,7 +105,9 @@ def _topic(core: BrokerCore, name: str, topic_id: UUID) -> wire.MetadataResponse
         name=name,
         topic_id=topic_id,
         is_internal=name in INTERNAL,
-        partitions=tuple(_partition(core, index, state) for index, state in core.image.partitions_of(topic_id)),
+        partitions=tuple(
+            _partition(core, index, state) for index, state in core.image.partitions_of(topic_id)
+        ),
         topic_authorized_operations=UNKNOWN_OPERATIONS,
     )
 

@@ -21,7 +21,8 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.OffsetForLeader
     return wire.OffsetForLeaderEpochResponse(
         topics=tuple(
             wire.OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=tuple(_end(core, topic.topic, asked) for asked in topic.partitions)
+                topic=topic.topic,
+                partitions=tuple(_end(core, topic.topic, asked) for asked in topic.partitions),
             )
             for topic in message.topics
         )

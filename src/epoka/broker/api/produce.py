@@ -71,7 +71,11 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.ProduceResponse
         if refused is None:
             core.respond(request, None)
         else:
-            core.emit(Hangup(request.token, f"acks=0 produce to {refused.topic}-{refused.index}: {refused.error.name}"))
+            core.emit(
+                Hangup(
+                    request.token, f"acks=0 produce to {refused.topic}-{refused.index}: {refused.error.name}"
+                )
+            )
         return None
     return _response(done)
 
@@ -124,7 +128,9 @@ def _park(
 
 def _every(message: wire.ProduceRequest, error: ErrorCode) -> list[Written]:
     return [
-        Written(topic.name, partition.index, error) for topic in message.topic_data for partition in topic.partition_data
+        Written(topic.name, partition.index, error)
+        for topic in message.topic_data
+        for partition in topic.partition_data
     ]
 
 
