@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
+import msgspec
 import pytest
 from hypothesis import strategies as st
 
@@ -155,6 +156,20 @@ def fill(shape: Shape, source: Source, longest: int = 3) -> Any:
     return struct(shape.section.struct, shape.cls)
 
 
+def stretched(message: Any, random: Random, depth: int = 0) -> Any:
+    """The message with every array of structs replaced by runs of its elements: long and repetitive."""
+    longer = {}
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if isinstance(value, msgspec.Struct):
+            longer[name] = stretched(value, random, depth + 1)
+        elif isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
+            elements = [stretched(element, random, depth + 1) for element in value]
+            runs = [(random.choice(elements),) * random.randint(1, 6) for _ in range(4 if depth < 2 else 2)]
+            longer[name] = tuple(element for run in runs for element in run)
+    return msgspec.structs.replace(message, **longer)
+
+
 @st.composite
 def filled(draw: Callable[[Any], Any], shape: Shape) -> Any:
     return fill(shape, DrawnSource(draw))
@@ -198,8 +213,10 @@ def messages_of() -> Callable[[Shape], st.SearchStrategy[Any]]:
 def sample_of() -> Callable[..., Any]:
     """A message of a shape made from a seed; the same seed gives the same message."""
 
-    def sample(shape: Shape, seed: object = 0, longest: int = 3) -> Any:
-        return fill(shape, RandomSource((repr(shape), seed)), longest)
+    def sample(shape: Shape, seed: object = 0, longest: int = 3, stretch: bool = False) -> Any:
+        source = RandomSource((repr(shape), seed))
+        message = fill(shape, source, longest)
+        return stretched(message, source.random) if stretch else message
 
     return sample
 

@@ -580,11 +580,12 @@ def test_the_bytes_are_those_of_the_layout(message: Any, version: int, written: 
     assert codec.decode(type(message), version, written) == message
 
 
+@pytest.mark.parametrize("stretch", [False, True], ids=["short", "long"])
 @pytest.mark.parametrize("seed", range(5))
 def test_what_no_outside_codec_knows_survives_a_round_trip(
-    lone_shape: Any, seed: int, sample_of: Callable[..., Any]
+    lone_shape: Any, seed: int, stretch: bool, sample_of: Callable[..., Any]
 ) -> None:
-    message = sample_of(lone_shape, seed)
+    message = sample_of(lone_shape, seed, stretch=stretch)
     written = codec.encode(message, lone_shape.version)
     assert codec.decode(lone_shape.cls, lone_shape.version, written) == message
 

@@ -132,3 +132,9 @@ def test_both_codecs_write_and_read_the_same_bytes(
 
 def test_both_codecs_agree_on_a_message_of_defaults(judged_shape: Any) -> None:
     agree(judged_shape, judged_shape.cls())
+
+
+def test_both_codecs_agree_on_long_arrays_that_repeat_themselves(
+    judged_shape: Any, sample_of: Callable[..., Any]
+) -> None:
+    agree(judged_shape, sample_of(judged_shape, "long", stretch=True))
