@@ -49,8 +49,14 @@ def test_unknown_sessions_and_wrong_epochs_are_refused():
     sessions = FetchSessions(10)
     session_id = opened(sessions, 0)
     assert sessions.resolve(asking(session_id=99, epoch=1), 13, 1) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert sessions.resolve(asking(session_id=session_id, epoch=2), 13, 1) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert sessions.resolve(asking(session_id=session_id, epoch=1), 12, 1) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert (
+        sessions.resolve(asking(session_id=session_id, epoch=2), 13, 1)
+        == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    )
+    assert (
+        sessions.resolve(asking(session_id=session_id, epoch=1), 12, 1)
+        == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    )
 
 
 def test_the_final_epoch_closes_the_session():

@@ -102,7 +102,9 @@ class TestExpansion:
         assert joined(of, 3, 10)
         assert of.pending is not None
         assert of.pending.isr == (1, 2, 3)
-        assert of.pending.epochs == (OWN_EPOCH, -1, 83), "a member that never fetched here has no known generation"
+        assert of.pending.epochs == (OWN_EPOCH, -1, 83), (
+            "a member that never fetched here has no known generation"
+        )
 
     def test_only_one_change_is_in_flight(self):
         of = leadership(isr=(1,))

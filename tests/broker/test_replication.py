@@ -1,0 +1,145 @@
+"""Several brokers and one controller: records reach every replica, and no acknowledged one is lost."""
+
+from epoka.wire.error_codes import ErrorCode
+from tests.broker.client import create_topic, fetch_request, latest, produced, producing, read, write
+from tests.broker.world import HUNG_UP, World
+
+
+def logs_equal(world: World, topic: str, brokers: tuple[int, ...]) -> bool:
+    ends = {world.broker(each).replicas.by_name[topic, 0].log.end_offset for each in brokers}
+    return len(ends) == 1
+
+
+def test_an_acknowledged_record_is_on_every_in_sync_replica():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    assert write(world, 1, "orders", b"a", b"b").error_code == ErrorCode.NONE
+    assert logs_equal(world, "orders", (1, 2, 3))
+    assert read(world, 1, "orders") == [b"a", b"b"]
+    assert world.partition("orders").isr == (1, 2, 3)
+
+
+def test_consumers_see_nothing_above_the_high_watermark():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    world.isolate(1, 2)
+    world.isolate(1, 3)
+    answers = producing(world, 1, "orders", b"a")
+    world.run(100)
+    assert not answers
+    assert read(world, 1, "orders") == []
+    assert latest(world, 1, "orders") == 0
+    world.heal()
+    world.run_until(lambda: bool(answers))
+    assert read(world, 1, "orders") == [b"a"]
+
+
+def test_a_dead_leader_is_replaced_and_nothing_is_lost():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    write(world, 1, "orders", b"a", b"b")
+    world.crash(1)
+    world.run_until(lambda: world.partition("orders").leader == 2)
+    world.run_until(lambda: world.broker(2).replicas.by_name["orders", 0].leadership is not None)
+    assert write(world, 2, "orders", b"c").base_offset == 2
+    assert read(world, 2, "orders") == [b"a", b"b", b"c"]
+    world.start_broker(1)
+    world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
+    assert logs_equal(world, "orders", (1, 2, 3))
+
+
+def test_what_a_deposed_leader_wrote_alone_is_cut_when_it_comes_back():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    write(world, 1, "orders", b"kept")
+    for other in (2, 3, -1):
+        world.isolate(1, other)
+    assert write(world, 1, "orders", b"alone", acks=1).error_code == ErrorCode.NONE
+    world.run_until(lambda: world.partition("orders").leader == 2)
+    world.run_until(lambda: world.broker(2).replicas.by_name["orders", 0].leadership is not None)
+    assert write(world, 2, "orders", b"together").base_offset == 1
+    world.heal()
+    world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
+    assert read(world, 2, "orders") == [b"kept", b"together"]
+    assert logs_equal(world, "orders", (1, 2, 3))
+    assert world.broker(1).replicas.by_name["orders", 0].log.read(0, 1 << 20) == world.broker(
+        2
+    ).replicas.by_name["orders", 0].log.read(0, 1 << 20)
+
+
+def test_below_min_isr_a_write_with_acks_all_is_refused_before_it_is_written():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3), min_insync_replicas="2")
+    world.crash(2)
+    world.crash(3)
+    world.run_until(lambda: world.partition("orders").isr == (1,))
+    world.run_until(lambda: world.broker(1).replicas.by_name["orders", 0].leadership.isr == (1,))
+    assert write(world, 1, "orders", b"no").error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.broker(1).replicas.by_name["orders", 0].log.end_offset == 0
+
+
+def test_below_min_isr_the_high_watermark_stands_still_for_acks_one_too():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3), min_insync_replicas="2")
+    write(world, 1, "orders", b"a")
+    world.crash(2)
+    world.crash(3)
+    world.run_until(lambda: world.broker(1).replicas.by_name["orders", 0].leadership.isr == (1,))
+    assert write(world, 1, "orders", b"b", acks=1).error_code == ErrorCode.NONE
+    assert read(world, 1, "orders") == [b"a"]
+
+
+def test_a_follower_that_lags_leaves_the_isr_and_comes_back():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    world.isolate(1, 3)
+    answers = producing(world, 1, "orders", b"a")
+    world.run_until(lambda: world.partition("orders").isr == (1, 2))
+    world.run_until(lambda: bool(answers))
+    assert produced(answers).error_code == ErrorCode.NONE
+    world.heal()
+    world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
+
+
+def test_a_client_that_poses_as_a_follower_is_refused():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    posing = fetch_request(world, "orders", replica_id=2)
+    assert world.call(1, posing, 13).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+class TestSelfFencing:
+    """KIP-343: a broker that cannot reach the controller takes nothing new, and comes back by itself."""
+
+    def isolated(self) -> World:
+        world = World(3)
+        create_topic(world, "orders", assignment=(1, 2, 3))
+        world.isolate(1, -1)
+        world.run_until(lambda: world.broker(1).lifecycle.self_fenced)
+        return world
+
+    def test_the_controller_fences_it_first(self):
+        world = self.isolated()
+        fenced = [event for event in world.ledger if event.kind == "fenced" and event.broker == 1]
+        itself = [event for event in world.ledger if event.kind == "self-fenced"]
+        assert fenced and itself and fenced[0].time_ms <= itself[0].time_ms
+
+    def test_it_refuses_new_requests_with_a_retriable_error(self):
+        world = self.isolated()
+        error = write(world, 1, "orders", b"x", acks=1).error_code
+        assert ErrorCode.of(error).retriable
+        answer = world.call(1, fetch_request(world, "orders"), 13)
+        assert ErrorCode.of(answer.responses[0].partitions[0].error_code).retriable
+
+    def test_it_gives_out_no_stale_metadata(self):
+        from epoka.wire.messages.metadata import MetadataRequest
+
+        world = self.isolated()
+        assert world.call(1, MetadataRequest(topics=None), 9) == HUNG_UP
+
+    def test_it_comes_back_by_itself(self):
+        world = self.isolated()
+        world.heal()
+        world.run_until(lambda: world.broker(1).lifecycle.serving())
+        world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
+        assert any(event.kind == "self-unfenced" for event in world.ledger)
