@@ -1,0 +1,376 @@
+"""The controller: every decision about who lives, who leads and who is in sync.
+
+A handler looks at the state and decides: records and an answer. The core makes the records durable, replays
+them into the image, and only then lets the answer go. Replaying is the only way the image changes, so a
+restart that replays the log stands where the last controller stood. What is not in the log is soft: sessions
+and waiting readers.
+
+The core does no I/O except through the metadata log, and reads no clock: time comes with every event. When
+the log fails, the controller ends; it must not answer from a state that may not last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from epoka.controller import (
+    alter_partition,
+    configs,
+    elections,
+    features,
+    fetch_metadata,
+    heartbeats,
+    imbalance,
+    producer_ids,
+    reassignments,
+    registration,
+    reports,
+    topics,
+)
+from epoka.controller.config import ControllerConfig
+from epoka.controller.decision import Decision, refusal
+from epoka.controller.fetch_metadata import Parked
+from epoka.controller.heartbeats import Standing
+from epoka.controller.metadata_log import MetadataLog, MetadataLogFailed
+from epoka.controller.refusals import refuse_all
+from epoka.controller.sessions import Sessions
+from epoka.controller.state import ControllerState
+from epoka.fencing import ALL_RULES, Rules, Verdict
+from epoka.model.errors import InvariantBroken
+from epoka.model.events import (
+    Disconnected,
+    Effect,
+    Event,
+    Exit,
+    Hangup,
+    Report,
+    Request,
+    Respond,
+    Stop,
+    StorageFailed,
+    Wake,
+)
+from epoka.model.image import ClusterImage
+from epoka.model.ledger import LedgerEvent
+from epoka.model.levels import FEATURE_NAME
+from epoka.model.records import decode_record, encode_record
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from epoka.wire.messages.alter_configs import AlterConfigsRequest
+from epoka.wire.messages.alter_partition import AlterPartitionRequest
+from epoka.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from epoka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from epoka.wire.messages.broker_registration import BrokerRegistrationRequest
+from epoka.wire.messages.create_partitions import CreatePartitionsRequest
+from epoka.wire.messages.create_topics import CreateTopicsRequest
+from epoka.wire.messages.delete_topics import DeleteTopicsRequest
+from epoka.wire.messages.elect_leaders import ElectLeadersRequest
+from epoka.wire.messages.fetch_metadata import FetchMetadataRequest
+from epoka.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from epoka.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from epoka.wire.messages.metadata_records import FeatureLevelRecord
+from epoka.wire.messages.unregister_broker import UnregisterBrokerRequest
+from epoka.wire.messages.update_features import UpdateFeaturesRequest
+
+_EVENTS_PER_MS = 1024
+"""Event ids start at the time of the start times this, so that a later life never repeats an id."""
+
+
+class ControllerCore:
+    """`start` once, then `handle` for everything that happens. The runtime wakes it at `deadline`."""
+
+    def __init__(
+        self,
+        node_id: int,
+        cluster_id: str,
+        log: MetadataLog,
+        config: ControllerConfig,
+        *,
+        new_id: Callable[[], UUID],
+        rules: Rules = ALL_RULES,
+    ) -> None:
+        self.log = log
+        self.state = ControllerState(node_id, cluster_id, config, rules, ClusterImage(), Sessions(), new_id)
+        self.failed: str | None = None
+        self._parked: list[Parked] = []
+        self._imbalance_check_ms: int | None = None
+        self._snapshot_offset = -1
+        self._next_event_id = 0
+        self._requests: dict[type, Callable[[Any, Request, int], Decision]] = {
+            BrokerRegistrationRequest: self._on_broker_registration,
+            BrokerHeartbeatRequest: self._on_broker_heartbeat,
+            AlterPartitionRequest: lambda message, request, now: alter_partition.on_alter_partition(
+                self.state, message, request.version
+            ),
+            AllocateProducerIdsRequest: self._stateless(producer_ids.on_allocate_producer_ids),
+            AlterConfigsRequest: self._stateless(configs.on_alter_configs),
+            AlterPartitionReassignmentsRequest: self._stateless(
+                reassignments.on_alter_partition_reassignments
+            ),
+            CreatePartitionsRequest: self._stateless(topics.on_create_partitions),
+            CreateTopicsRequest: self._stateless(topics.on_create_topics),
+            DeleteTopicsRequest: self._stateless(topics.on_delete_topics),
+            ElectLeadersRequest: self._stateless(elections.on_elect_leaders),
+            IncrementalAlterConfigsRequest: self._stateless(configs.on_incremental_alter_configs),
+            ListPartitionReassignmentsRequest: self._stateless(reassignments.on_list_partition_reassignments),
+            UnregisterBrokerRequest: self._stateless(registration.on_unregister_broker),
+            UpdateFeaturesRequest: self._stateless(features.on_update_features),
+        }
+
+    # Questions.
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.state.image
+
+    @property
+    def rules(self) -> Rules:
+        return self.state.rules
+
+    @property
+    def served(self) -> dict[int, tuple[int, int]]:
+        """The API keys that the controller answers, with the versions."""
+        kinds: list[Any] = [*self._requests, FetchMetadataRequest]
+        return {kind.API_KEY: (kind.MIN_VERSION, kind.MAX_VERSION) for kind in kinds}
+
+    @property
+    def deadline(self) -> int | None:
+        """When the runtime must send Wake; may lie in the past, then at once."""
+        if self.failed:
+            return None
+        times = [parked.until_ms for parked in self._parked]
+        silence = heartbeats.next_silence_deadline(self.state)
+        if silence is not None:
+            times.append(silence)
+        if self._imbalance_check_ms is not None:
+            times.append(self._imbalance_check_ms)
+        return min(times, default=None)
+
+    # What happens.
+
+    def start(self, now: int) -> list[Effect]:
+        """Read the log. Every unfenced broker gets a fresh session: what was heard before is lost."""
+        state, image = self.state, self.state.image
+        self._next_event_id = now * _EVENTS_PER_MS
+        loaded = self.log.load()
+        if loaded.snapshot_offset >= 0:
+            image.load(map(decode_record, loaded.snapshot), loaded.snapshot_offset)
+        self._snapshot_offset = loaded.snapshot_offset
+        image.apply_batch(map(decode_record, loaded.tail), loaded.snapshot_offset + 1)
+        if image.offset + 1 != self.log.end_offset:
+            raise InvariantBroken(
+                f"the log ends at {self.log.end_offset}, but its records end at {image.offset}"
+            )
+        for broker in image.brokers.values():
+            if not broker.fenced:
+                state.sessions.heard(broker.id, broker.epoch, now)
+        if state.config.auto_leader_rebalance:
+            self._imbalance_check_ms = now + state.config.leader_imbalance_check_interval_ms
+        effects: list[Effect] = [
+            self._report(LedgerEvent(kind="recovered", detail=note), now) for note in loaded.notes
+        ]
+        if FEATURE_NAME not in image.features:
+            born = FeatureLevelRecord(name=FEATURE_NAME, feature_level=state.config.initial_level)
+            effects += self._guarded(lambda: self._carry_out(Decision(None, [born], because="born"), now))
+        effects.append(
+            self._report(
+                LedgerEvent(kind="active", detail=f"at offset {image.offset}, level {image.level}"), now
+            )
+        )
+        return effects
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Take in one event. The effects are to happen in their order, and everything before them has
+        lasted."""
+        if self.failed:
+            return [Hangup(event.token, self.failed)] if isinstance(event, Request) else []
+        match event:
+            case Request():
+                return self._guarded(lambda: self._on_request(event, now), event.token)
+            case Wake():
+                return self._guarded(lambda: self._on_wake(now))
+            case Disconnected(connection):
+                self._parked = [parked for parked in self._parked if parked.connection != connection]
+                return []
+            case StorageFailed(reason):
+                return self._fail(reason)
+            case Stop():
+                return [Exit(clean=True, reason="stopped")]
+            case _:
+                return []
+
+    def _on_request(self, request: Request, now: int) -> list[Effect]:
+        message = request.message
+        handler = self._requests.get(type(message))
+        if handler is None and not isinstance(message, FetchMetadataRequest):
+            return [Hangup(request.token, f"the controller does not serve {type(message).__name__}")]
+        if not request.peer.control:
+            return self._on_wrong_door(request, now)
+        if isinstance(message, FetchMetadataRequest):
+            return self._on_fetch_metadata(message, request, now)
+        assert handler is not None
+        return self._carry_out(handler(message, request, now), now, request.token)
+
+    def _on_wrong_door(self, request: Request, now: int) -> list[Effect]:
+        """Control requests come through the control listener or not at all."""
+        verdict = Verdict(
+            "control.listener",
+            False,
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            request.peer.principal,
+            "a connection to the control listener",
+            f"{type(request.message).__name__} from {request.peer.host or 'a client'}",
+        )
+        broker_id = getattr(request.message, "broker_id", -1)
+        return [
+            Respond(request.token, refuse_all(request.message, verdict.error)),
+            self._report(refusal(verdict, broker=broker_id), now),
+        ]
+
+    def _on_fetch_metadata(self, message: FetchMetadataRequest, request: Request, now: int) -> list[Effect]:
+        refused = fetch_metadata.on_fetch_metadata(self.state, message, self.log.end_offset)
+        if refused:
+            return self._carry_out(refused, now, request.token)
+        if message.from_offset == self.log.end_offset and message.max_wait_ms > 0:
+            until_ms = now + min(message.max_wait_ms, self.state.config.max_fetch_wait_ms)
+            self._parked.append(Parked(request.token, request.peer.connection, message, until_ms))
+            return []
+        return [Respond(request.token, fetch_metadata.answer(self.state, self.log, message))]
+
+    def _on_broker_registration(
+        self, message: BrokerRegistrationRequest, request: Request, now: int
+    ) -> Decision:
+        return registration.on_broker_registration(self.state, message, now)
+
+    def _on_broker_heartbeat(self, message: BrokerHeartbeatRequest, request: Request, now: int) -> Decision:
+        """Contact counts on receipt, whatever comes of the heartbeat, once its generation is accepted."""
+        heartbeat = heartbeats.on_broker_heartbeat(self.state, message)
+        broker = self.image.broker(message.broker_id)
+        if heartbeat.standing is not None and broker is not None:
+            self.state.sessions.heard(broker.id, broker.epoch, now, message.current_metadata_offset)
+            if heartbeat.standing is Standing.STOPPING:
+                last_offset = self.image.offset + len(heartbeat.decision.records)
+                self.state.sessions.begin_shutdown(broker.id, last_offset)
+        return heartbeat.decision
+
+    def _on_wake(self, now: int) -> list[Effect]:
+        """One silent broker is fenced, readers whose time is up are answered, leaderships are balanced."""
+        effects: list[Effect] = []
+        silent = heartbeats.next_silent(self.state, now)
+        if silent:
+            effects += self._carry_out(silent[0], now)
+        due = self._imbalance_check_ms
+        if due is not None and due <= now and not silent:
+            decision, more = imbalance.repair(self.state)
+            interval_ms = self.state.config.leader_imbalance_check_interval_ms
+            self._imbalance_check_ms = now if more else now + interval_ms
+            effects += self._carry_out(decision, now)
+        effects += self._answer_parked(now)
+        return effects
+
+    # How a decision is carried out.
+
+    def _carry_out(self, decision: Decision, now: int, token: int | None = None) -> list[Effect]:
+        """Write, replay, answer, tell. In this order and no other."""
+        events = list(decision.events)
+        if decision.records:
+            events += self._replay(decision)
+        effects: list[Effect] = []
+        if token is not None:
+            effects.append(Respond(token, decision.response))
+        if decision.records:
+            effects += self._answer_parked(now)
+        effects += self._reports(events, now)
+        if decision.records:
+            self._snapshot_when_due()
+        return effects
+
+    def _replay(self, decision: Decision) -> list[LedgerEvent]:
+        image = self.image
+        base_offset = self.log.append([encode_record(record) for record in decision.records])
+        if base_offset != image.offset + 1:
+            raise InvariantBroken(f"the log wrote at {base_offset}, the image stands at {image.offset}")
+        events = []
+        for offset, record in enumerate(decision.records, base_offset):
+            before = reports.Before(image, record)
+            image.apply(record, offset)
+            event = reports.tell(image, record, before, decision)
+            if event is not None:
+                events.append(event)
+        self._forget_sessions(decision)
+        return events
+
+    def _forget_sessions(self, decision: Decision) -> None:
+        """A broker that is fenced, gone or born again has no session, so its next life meets no duplicate."""
+        for event in decision.records:
+            broker_id = getattr(event, "broker_id", None)
+            if broker_id is None:
+                continue
+            broker, session = self.image.broker(broker_id), self.state.sessions.get(broker_id)
+            if session and (broker is None or broker.fenced or broker.epoch != session.epoch):
+                self.state.sessions.drop(broker_id)
+
+    def _answer_parked(self, now: int) -> list[Effect]:
+        effects: list[Effect] = []
+        waiting = []
+        for parked in self._parked:
+            if parked.request.from_offset < self.log.end_offset or parked.until_ms <= now:
+                response = fetch_metadata.answer(self.state, self.log, parked.request)
+                effects.append(Respond(parked.token, response))
+            else:
+                waiting.append(parked)
+        self._parked = waiting
+        return effects
+
+    def _snapshot_when_due(self) -> None:
+        config, image = self.state.config, self.image
+        new_records = image.offset - self._snapshot_offset
+        if new_records >= max(config.snapshot_after_records, image.partition_count // 2):
+            self.log.snapshot(image)
+            self._snapshot_offset = image.offset
+
+    # The ledger.
+
+    def _reports(self, events: Sequence[LedgerEvent], now: int) -> list[Effect]:
+        """The event that caused the others comes first and is named by them."""
+        head = next((event for event in events if event.kind in reports.CAUSES), None)
+        if head is None:
+            return [self._report(event, now) for event in events]
+        first = self._report(head, now)
+        rest = (event for event in events if event is not head)
+        return [first, *(self._report(event, now, first.event.event_id) for event in rest)]
+
+    def _report(self, event: LedgerEvent, now: int, cause: int = -1) -> Report:
+        event_id = self._next_event_id
+        self._next_event_id += 1
+        return Report(
+            msgspec.structs.replace(
+                event, time_ms=now, node=self.state.node_id, event_id=event_id, cause=cause
+            )
+        )
+
+    # When the log fails.
+
+    def _guarded(self, act: Callable[[], list[Effect]], token: int | None = None) -> list[Effect]:
+        try:
+            return act()
+        except MetadataLogFailed as failure:
+            return self._fail(str(failure), token)
+
+    def _fail(self, reason: str, token: int | None = None) -> list[Effect]:
+        """Nothing after a failed append may be answered: the image and the disk could disagree."""
+        self.failed = reason
+        effects: list[Effect] = [] if token is None else [Hangup(token, reason)]
+        effects += [Hangup(parked.token, reason) for parked in self._parked]
+        self._parked = []
+        effects.append(Exit(clean=False, reason=reason))
+        return effects
+
+    def _stateless(
+        self, handler: Callable[[ControllerState, Any], Decision]
+    ) -> Callable[[Any, Request, int], Decision]:
+        return lambda message, request, now: handler(self.state, message)
