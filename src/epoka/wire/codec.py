@@ -72,13 +72,21 @@ def encode_parts(message: msgspec.Struct, version: int) -> list[bytes | memoryvi
         raise _explained(message, version, error) from error
 
 
-def decode(cls: type[M], version: int, buffer: Buffer, *, max_elements: int = DEFAULT_MAX_ELEMENTS) -> M:
-    """The message that fills the whole buffer."""
+def decode(
+    cls: type[M],
+    version: int,
+    buffer: Buffer,
+    *,
+    position: int = 0,
+    max_elements: int = DEFAULT_MAX_ELEMENTS,
+) -> M:
+    """The message that fills the buffer from a position to its end."""
     if type(buffer) is not bytes and not _has_records(cls):
+        # A copy costs less than reading strings through another kind of buffer.
         buffer = bytes(buffer)
-    message, position = decode_prefix(cls, version, buffer, max_elements=max_elements)
-    if position != len(buffer):
-        raise Malformed(f"{cls.__name__} v{version}: {len(buffer) - position} bytes behind the message")
+    message, stop = decode_prefix(cls, version, buffer, position, max_elements=max_elements)
+    if stop != len(buffer):
+        raise Malformed(f"{cls.__name__} v{version}: {len(buffer) - stop} bytes behind the message")
     return message
 
 
@@ -92,7 +100,6 @@ def decode_prefix(
 ) -> tuple[M, int]:
     """The message at a position, and the position behind it."""
     key = (cls, version)
-    view: memoryview | None
     if type(buffer) is bytes:
         decoder = _bytes_decoders.get(key) or _new_decoder(cls, version, from_bytes=True)
     else:
@@ -100,17 +107,15 @@ def decode_prefix(
     end = len(buffer)
     if not 0 <= position <= end:
         raise Truncated(f"{cls.__name__} v{version}: position {position} of {end} bytes")
-    view = memoryview(buffer) if _with_records[cls] else None
-    message: M
     try:
-        message, position = decoder(buffer, view, position, end, max_elements)
+        message, stop = decoder(buffer, position, end, max_elements)
     except (IndexError, struct.error):
         raise Truncated(f"{cls.__name__} v{version}: the bytes end at {end}, the message does not") from None
     except UnicodeDecodeError as error:
         raise Malformed(f"{cls.__name__} v{version}: a string is not UTF-8: {error.reason}") from None
-    if position > end:
-        raise Truncated(f"{cls.__name__} v{version}: the bytes end at {end}, the message at {position}")
-    return message, position
+    if stop > end:
+        raise Truncated(f"{cls.__name__} v{version}: the bytes end at {end}, the message at {stop}")
+    return message, stop
 
 
 def schema_of(cls: type) -> Schema:

@@ -2,9 +2,7 @@
 
 A decoder reads one message from a buffer and says where it ended. Neighbouring fields of fixed size, and
 the length of what follows them, are read by one `struct.unpack_from`. An array of structs that are
-numbers and arrays of numbers alone is read by guessing that the next element has the lengths of the last:
-one `unpack_from` and a look at the length bytes; where the guess is wrong, the element is read field by
-field.
+numbers and arrays of numbers alone is read by guessing its lengths, see `guessing`.
 
 Nothing is allocated by a number that the peer has written before that number was compared with the bytes
 left and with the budget of elements. Every read moves the position forward, and whatever would move it
@@ -19,22 +17,17 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID, SafeUUID
 
-from epoka.wire.encoder import MAX_STRING, SHORT
+from epoka.wire.encoder import MAX_STRING
 from epoka.wire.errors import Malformed, TooLarge, Truncated, WireError
+from epoka.wire.guessing import Guesses
 from epoka.wire.notation import FIXED, ZERO_UUID, Field, Schema, Section, StructType
 from epoka.wire.source import Layout, Source
 from epoka.wire.varint import Buffer, read_more, read_uvarint
 
-# (buffer, view, position, end, budget of elements) -> (message, position)
-Decoder = Callable[[Buffer, memoryview | None, int, int, int], tuple[Any, int]]
+# (buffer, position, end, budget of elements) -> (message, position)
+Decoder = Callable[[Buffer, int, int, int], tuple[Any, int]]
 
 _CACHED_ARRAY = 512
-# A shape that keeps coming back is worth a function; the bounds keep a peer from filling memory.
-SIGHTINGS_BEFORE_COMPILING = 4
-MAX_COMPILED_SHAPES = 64
-MAX_WATCHED_SHAPES = 1024
-MAX_SHAPE_ELEMENTS = 64
-
 _new_uuid = UUID.__new__
 _set_int = UUID.__dict__["int"].__set__
 _set_safety = UUID.__dict__["is_safe"].__set__
@@ -64,105 +57,6 @@ class ArrayUnpackers(dict[int, Callable[..., tuple[Any, ...]]]):
 
 
 ARRAYS = {code: ArrayUnpackers(code) for code, _ in FIXED.values() if code != "16s"}
-
-
-class Shape:
-    """How a fused struct looks when its arrays have certain lengths."""
-
-    __slots__ = ("cost", "read", "size")
-
-    def __init__(self, read: Callable[..., int], size: int, cost: int) -> None:
-        self.read = read
-        self.size = size
-        self.cost = cost
-
-
-class Guesses:
-    """Guesses the layout of the next element of an array from the last one that was read field by field.
-
-    `fields` are the codes of the fields and whether they are arrays; `constructor` is the call that makes an
-    element, with `{f0}` for the first field on the wire, and `constants` are the other names in it.
-    """
-
-    def __init__(
-        self,
-        fields: list[tuple[str, bool]],
-        constructor: str,
-        constants: dict[str, Any],
-        flexible: bool,
-    ) -> None:
-        self.fields = fields
-        self.constructor = constructor
-        self.constants = constants
-        self.flexible = flexible
-        self.guess: Shape | None = None
-        self.shapes: dict[tuple[int, ...], Shape] = {}
-        self.sightings: dict[tuple[int, ...], int] = {}
-
-    def run(
-        self, buffer: Buffer, position: int, end: int, count: int, budget: int, append: Callable[[Any], None]
-    ) -> tuple[int, int, int]:
-        """Reads elements while they look as guessed; the position, count and budget that are left."""
-        shape = self.guess
-        if shape is None:
-            return position, count, budget
-        most = (end - position) // shape.size
-        if shape.cost and budget // shape.cost < most:
-            most = budget // shape.cost
-        done: int = shape.read(buffer, position, count if count < most else most, append)
-        return position + done * shape.size, count - done, budget - done * shape.cost
-
-    def saw(self, *lengths: int) -> None:
-        """Remembers the lengths of an element that was not as guessed."""
-        shape = self.shapes.get(lengths)
-        if shape is None:
-            sightings = self.sightings.get(lengths, 0) + 1
-            if len(self.sightings) >= MAX_WATCHED_SHAPES:
-                self.sightings.clear()
-            self.sightings[lengths] = sightings
-            if (
-                sightings >= SIGHTINGS_BEFORE_COMPILING
-                and len(self.shapes) < MAX_COMPILED_SHAPES
-                and sum(lengths) <= MAX_SHAPE_ELEMENTS <= SHORT
-            ):
-                shape = self.shapes[lengths] = self.compiled(lengths)
-        self.guess = shape
-
-    def compiled(self, lengths: tuple[int, ...]) -> Shape:
-        source = Source()
-        formats, targets, wrong, arguments = "", [], [], {}
-        waiting = list(lengths)
-        for index, (code, is_array) in enumerate(self.fields):
-            if not is_array:
-                formats += code
-                targets.append(f"f{index}")
-                arguments[f"f{index}"] = f"uuid_of(f{index})" if code == "16s" else f"f{index}"
-                continue
-            length = waiting.pop(0)
-            formats += ("B" if self.flexible else "i") + f"{length}{code}"
-            elements = [f"e{index}_{number}" for number in range(length)]
-            targets += [f"n{index}", *elements]
-            wrong.append(f"n{index} != {length + 1 if self.flexible else length}")
-            arguments[f"f{index}"] = f"({', '.join(elements)}{',' if length == 1 else ''})"
-        if self.flexible:
-            formats += "B"
-            targets.append("tags")
-            wrong.append("tags")
-        layout = struct.Struct(">" + formats)
-        source.constants.update(self.constants, unpack=layout.unpack_from)
-        with source.block("def read(buffer, position, count, append):"):
-            with source.block("for done in range(count):"):
-                source.emit(
-                    f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = unpack(buffer, position)"
-                )
-                with source.block(f"if {' or '.join(wrong)}:"):
-                    source.emit("return done")
-                source.emit(f"append({self.constructor.format(**arguments)})")
-                source.emit(f"position += {layout.size}")
-            source.emit("return count if count > 0 else 0")
-        return Shape(
-            source.function("read", f"read elements of lengths {lengths}"), layout.size, sum(lengths)
-        )
 
 
 def bad_length(label: str, length: int, position: int, end: int) -> WireError:
@@ -275,7 +169,8 @@ class _DecoderSource(Source):
             self.constants[f"array_{ord(code)}"] = unpackers
 
     def compile(self, struct_type: StructType) -> Decoder:
-        with self.block("def decode(buf, view, pos, end, budget):"):
+        with self.block("def decode(buf, pos, end, budget):"):
+            self.emit("view = memoryview(buf)")
             value = self.read_struct(struct_type, struct_type.name)
             self.emit(f"return {value}, pos")
         return self.function("decode", f"decode {struct_type.name} v{self.version}")
@@ -464,7 +359,7 @@ class _DecoderSource(Source):
         self.emit(f"{elements} = []")
         self.emit(f"{append} = {elements}.append")
         if field.type.is_struct and self.layout.fusible(self.layout.struct(name)):
-            self.read_guessed(self.layout.struct(name), count, append, f"{label}[]")
+            self.read_guessed(self.layout.struct(name), count, elements, append, f"{label}[]")
         else:
             with self.block(f"for _ in range({count}):"):
                 if field.type.is_struct:
@@ -474,11 +369,12 @@ class _DecoderSource(Source):
                 self.emit(f"{append}({element})")
         self.emit(f"{value} = tuple({elements})")
 
-    def read_guessed(self, struct_type: StructType, count: str, append: str, label: str) -> None:
+    def read_guessed(
+        self, struct_type: StructType, count: str, elements: str, append: str, label: str
+    ) -> None:
         guesses = self.constant(self.guesses(struct_type), "g")
-        self.emit(f"{guesses}_run = {guesses}.run")
         with self.block(f"while {count}:"):
-            self.emit(f"pos, {count}, budget = {guesses}_run(buf, pos, end, {count}, budget, {append})")
+            self.emit(f"pos, {count}, budget = {guesses}.run(view, pos, end, {count}, budget, {elements})")
             with self.block(f"if not {count}:"):
                 self.emit("break")
             values: dict[str, str] = {}
