@@ -5,8 +5,8 @@ refused. It must never walk the records of an uncompressed batch on the produce 
 CRC32C are all that is looked at. Nothing here allocates by a number that a peer has written without comparing
 it with the bytes that are there.
 
-The CRC covers neither the base offset nor the leader epoch: `assign` writes both in place, which is what makes
-an append one `writev` of the producer's own bytes.
+The CRC covers neither the base offset nor the leader epoch: `assign` writes both in place, and so an append
+is one `writev` of the producer's own bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ MIN_RECORD_SIZE = 7
 """Length, attributes, timestamp delta, offset delta, key length, value length, header count."""
 
 MAX_WALKED_RECORDS = 50_000
-"""A check looks at no more records than these, so that millions of empty ones cannot hold the node up. An uncompressed batch is not walked at all; whoever decodes a batch checks every record of it."""
+"""A check looks at no more records than these, so that millions of empty ones cannot hold the node up. An
+uncompressed batch is not walked at all; whoever decodes a batch checks every record of it."""
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08

@@ -1,0 +1,121 @@
+"""What is done to a log before it is used again.
+
+Decides where a log ends after a crash. Below the recovery point everything was flushed and is believed;
+from there on every batch is checked against its CRC, and at the first one that is torn, flipped or out of
+order the log is cut. What was cut is always said: offset, bytes and reason. Nothing behind a bad batch is
+ever kept, because an offset that was handed out twice is worse than one that was lost.
+
+After a clean shutdown nothing is checked; only a file that ends within a batch is cut even then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from epoka.log.segment import BrokenBatch, Segment
+from epoka.wire.records import HEADER_SIZE, BatchHeader, crc_ok
+
+_CHUNK_BYTES = 4 << 20
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """What was taken off the end of a log. `offset` is where the log ends now."""
+
+    offset: int
+    bytes: int
+    reason: str
+    segment: str
+    position: int
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """What opening a log found."""
+
+    clean: bool
+    from_offset: int
+    checked_batches: int = 0
+    checked_bytes: int = 0
+    cut: Cut | None = None
+
+    def __str__(self) -> str:
+        if self.cut is not None:
+            return (
+                f"cut {self.cut.bytes} bytes from offset {self.cut.offset} on "
+                f"({self.cut.segment} byte {self.cut.position}): {self.cut.reason}"
+            )
+        if self.clean:
+            return "clean shutdown, nothing to check"
+        return f"{self.checked_batches} batches from offset {self.from_offset} on checked, nothing to cut"
+
+
+def recover(
+    segments: list[Segment],
+    *,
+    recovery_point: int,
+    clean: bool,
+    on_batch: Callable[[BatchHeader], None],
+) -> Recovery:
+    """Loads what has to be loaded and cuts what has to be cut; `segments` is shortened if need be.
+
+    `on_batch` is told of every batch that was checked, so that what was not yet checkpointed is known again.
+    """
+    batches = checked = 0
+    cut: Cut | None = None
+    for index, segment in enumerate(segments):
+        is_last = index == len(segments) - 1
+        if not is_last and (clean or segments[index + 1].base_offset <= recovery_point):
+            segment.flushed_size = segment.size
+            continue
+        broken: BrokenBatch | None = None
+        try:
+            segment.load(trust_below=None if clean else recovery_point)
+        except BrokenBatch as error:
+            broken = error
+        if clean:
+            segment.flushed_size = segment.size
+        else:
+            stop = segment.size if broken is None else broken.position
+            start = min(segment.position_of(recovery_point), stop)
+            segment.flushed_size = start
+            try:
+                for header in _checked(segment, start, stop):
+                    on_batch(header)
+                    batches += 1
+                    checked += header.size
+            except BrokenBatch as error:
+                broken = error
+        if broken is None and not is_last and segment.next_offset > segments[index + 1].base_offset:
+            following = segments[index + 1]
+            broken = BrokenBatch(
+                segment.size,
+                f"{following.name} begins below offset {segment.next_offset}, where this one ends",
+            )
+        if broken is not None:
+            lost = segment.truncate_at(broken.position)
+            for later in segments[index + 1 :]:
+                lost += later.size
+                later.close()
+                later.delete()
+            del segments[index + 1 :]
+            cut = Cut(segment.next_offset, lost, broken.reason, segment.name, broken.position)
+            break
+    return Recovery(clean, recovery_point, batches, checked, cut)
+
+
+def _checked(segment: Segment, start: int, stop: int) -> Iterator[BatchHeader]:
+    """The headers of the batches between two positions; BrokenBatch at the first whose checksum is wrong."""
+    blob = segment.blob
+    chunk = b""
+    chunk_start = start
+    for position, header in segment.scan(start, stop):
+        at = position - chunk_start
+        if at + header.size > len(chunk):
+            chunk = blob.read(position, max(min(_CHUNK_BYTES, stop - position), header.size))
+            chunk_start, at = position, 0
+        if len(chunk) - at < HEADER_SIZE or not crc_ok(chunk, at, header):
+            raise BrokenBatch(
+                position, f"the batch at offset {header.base_offset} does not match its checksum"
+            )
+        yield header
