@@ -14,12 +14,12 @@ from epoka.model.config_keys import (
     BadValue,
     ConfigKey,
     Kind,
-    Value,
     at_least,
     between,
     one_of,
     some_of,
 )
+from epoka.model.config_keys import Value as Value
 
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -242,22 +242,21 @@ def validate(name: str, value: str | None) -> str | None:
 
 
 def default(name: str, broker_config: Mapping[str, Value]) -> tuple[Value, str | None]:
-    """What topic key `name` is where the topic is silent, and the node key that says so (None: no one)."""
+    """What topic key `name` is where the topic is silent, and the key that says so (None: no one).
+
+    `broker_config` speaks in node keys, or in topic keys for all topics; in typed values or in texts.
+    """
     key = TOPIC_KEYS[name]
-    for synonym in key.synonyms:
-        if (value := broker_config.get(synonym)) is not None:
-            return _in_ms(synonym, value), synonym
+    for said_by in (name, *key.synonyms):
+        if (value := broker_config.get(said_by)) is not None:
+            return (key.parse(value) if isinstance(value, str) else _in_ms(said_by, value)), said_by
     return key.default, None
 
 
 def effective(
     topic_overrides: Mapping[str, str | None], broker_config: Mapping[str, Value]
 ) -> dict[str, Value]:
-    """Every topic key with the typed value that holds for a topic.
-
-    `broker_config` holds typed values under node key names; keys it lacks, or holds as None, say nothing.
-    The overrides must have passed `validate`.
-    """
+    """Every topic key with the value that holds for a topic; the overrides must have passed `validate`."""
     values: dict[str, Value] = {}
     for name, key in TOPIC_KEYS.items():
         text = topic_overrides.get(name)
@@ -265,8 +264,8 @@ def effective(
     return values
 
 
-def _in_ms(synonym: str, value: Value) -> Value:
-    unit_ms = {"hours": 3_600_000, "minutes": 60_000}.get(synonym.rpartition(".")[2])
+def _in_ms(said_by: str, value: Value) -> Value:
+    unit_ms = {"hours": 3_600_000, "minutes": 60_000}.get(said_by.rpartition(".")[2])
     if unit_ms is None or not isinstance(value, int) or value < 0:
         return value
     return value * unit_ms

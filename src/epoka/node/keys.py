@@ -22,8 +22,9 @@ from epoka.model.config_keys import (
     one_of,
     some_of,
 )
+from epoka.model.levels import HIGHEST, LOWEST_IN_LOG_MODE, FeatureLevel
 
-LEVELS = ("heartbeats", "shared-updates", "eligible-isr", "fetch-epochs")
+LEVELS = tuple(level.label for level in FeatureLevel if level >= LOWEST_IN_LOG_MODE)
 CLIENT_LISTENER = "PLAINTEXT"
 CONTROL_LISTENER = "CONTROL"
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
@@ -165,7 +166,7 @@ _IDENTITY = (
     _key(
         "epoka.level",
         Kind.STRING,
-        "fetch-epochs",
+        HIGHEST.label,
         "The feature level a new cluster starts on. A cluster that exists keeps its own.",
         one_of(*LEVELS),
     ),

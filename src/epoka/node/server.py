@@ -1,0 +1,438 @@
+"""The doors of a node: requests off the sockets, to a core, and the answers back in order.
+
+Decides nothing about requests. It does decide who may take how much: frame size, connections in all and from
+one address, unanswered requests on a connection, bytes of unanswered requests, idle time. A peer that breaks
+the protocol loses its connection with one line in the log; nobody else notices.
+
+Everything here is a plain callback. A request costs no task and no future, and the bytes of a frame are never
+copied: the decoder's views point into the buffer the kernel wrote to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from epoka.model.events import Disconnected, Peer
+from epoka.node.lines import Sparing
+from epoka.node.runtime import Runtime
+from epoka.node.switchboard import connection_numbers
+from epoka.wire.apis import APIS
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.errors import WireError
+from epoka.wire.frame import FrameReader, decode_request, encode_response
+from epoka.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+log = logging.getLogger(__name__)
+
+API_VERSIONS: Final = 18
+_HEAD = struct.Struct(">hhi")
+"""How every request begins, whatever its version: API key, API version, correlation id."""
+
+NO_LIMIT: Final = -1
+
+
+class ServerLimits(msgspec.Struct, frozen=True):
+    """How much one listener takes; all limits are on unless they are turned off."""
+
+    max_frame_bytes: int = 100 * 1024 * 1024
+    max_connections: int = 2000
+    max_connections_per_ip: int = 2**31 - 1
+    max_in_flight: int = 100
+    max_queued_bytes: int = 512 * 1024 * 1024
+    max_idle_ms: int = 600_000
+    max_elements: int = 1_000_000
+
+
+class Listener:
+    """One door: where it is, who answers behind it, and who is inside."""
+
+    def __init__(
+        self,
+        runtimes: Sequence[Runtime],
+        *,
+        control: bool,
+        limits: ServerLimits | None = None,
+        name: str = "PLAINTEXT",
+    ) -> None:
+        self.runtimes = tuple(runtimes)
+        self.control = control
+        self.limits = limits or ServerLimits()
+        self.name = name
+        self.connections: dict[int, Connection] = {}
+        self.queued_bytes = 0
+        self.node_id = self.runtimes[0].node_id if self.runtimes else -1
+        self.complain = Sparing(lambda line: log.warning("%s", line, extra={"node": self.node_id}))
+        self._loop = asyncio.get_running_loop()
+        self._per_ip: Counter[str] = Counter()
+        self._held_back: dict[Connection, None] = {}
+        self._server: asyncio.Server | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._empty: asyncio.Future[None] | None = None
+
+    async def bind(self, host: str, port: int) -> tuple[str, int]:
+        """Take the port without serving yet, so that the node can say where it is before it can answer."""
+        where: str | None = host or None
+        if port == 0:
+            # A name with several addresses would get another free port at each of them.
+            found = await self._loop.getaddrinfo(
+                where, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+            where = str(found[0][4][0])
+        self._server = await self._loop.create_server(
+            lambda: Connection(self), where, port, backlog=1024, reuse_address=True, start_serving=False
+        )
+        return host, int(self._server.sockets[0].getsockname()[1])
+
+    async def serve(self, runtimes: Sequence[Runtime] | None = None) -> None:
+        """Open the door; `runtimes` are the cores behind it, asked in this order for the API of a request."""
+        assert self._server is not None
+        if runtimes is not None:
+            self.runtimes = tuple(runtimes)
+            self.node_id = self.runtimes[0].node_id
+        await self._server.start_serving()
+        if self.limits.max_idle_ms != NO_LIMIT:
+            self._sweep_later()
+
+    async def close(self, *, grace_s: float = 1.0) -> None:
+        """Shut the door: what is written already may still leave, for a moment; then everybody goes."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections.values()):
+            connection.close()
+        if self.connections:
+            self._empty = self._loop.create_future()
+            await asyncio.wait([self._empty], timeout=grace_s)
+        self.abort()
+
+    def abort(self) -> None:
+        """Drop every connection at once, as a crash would."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections.values()):
+            connection.abort()
+
+    def admit(self, connection: Connection) -> str | None:
+        """Let a connection in, or say why not."""
+        limits = self.limits
+        if len(self.connections) >= limits.max_connections:
+            return f"there are {len(self.connections)} connections already (max.connections)"
+        if self._per_ip[connection.host] >= limits.max_connections_per_ip:
+            already = self._per_ip[connection.host]
+            return f"there are {already} connections from there already (max.connections.per.ip)"
+        self.connections[connection.number] = connection
+        self._per_ip[connection.host] += 1
+        return None
+
+    def dismiss(self, connection: Connection) -> None:
+        """A connection that was let in is gone."""
+        if self.connections.pop(connection.number, None) is None:
+            return
+        self._held_back.pop(connection, None)
+        self._per_ip[connection.host] -= 1
+        if not self._per_ip[connection.host]:
+            del self._per_ip[connection.host]
+        for runtime in self.runtimes:
+            runtime.handle(Disconnected(connection.number))
+        if self._empty is not None and not self.connections and not self._empty.done():
+            self._empty.set_result(None)
+
+    def release(self, size: int) -> None:
+        """A request is answered: its bytes are free, and those who were held back for want of them go on."""
+        self.queued_bytes -= size
+        if self._held_back and not self.full:
+            held_back, self._held_back = self._held_back, {}
+            for connection in held_back:
+                self._loop.call_soon(connection.go_on)
+
+    @property
+    def full(self) -> bool:
+        """Too many bytes wait for answers. Never on the control listener: an acks=all produce waits for the
+        very followers that would be held back there."""
+        limit = self.limits.max_queued_bytes
+        return not self.control and limit != NO_LIMIT and self.queued_bytes >= limit
+
+    def hold_back(self, connection: Connection) -> None:
+        self._held_back[connection] = None
+
+    def find(self, api_key: int) -> tuple[Runtime, int, int] | None:
+        """Who serves an API here, and in which versions."""
+        for runtime in self.runtimes:
+            versions = runtime.core.served.get(api_key)
+            if versions is not None:
+                return runtime, versions[0], versions[1]
+        return None
+
+    def _sweep_later(self) -> None:
+        period_s = min(self.limits.max_idle_ms / 4000, 30.0)
+        self._sweep = self._loop.call_later(period_s, self._sweep_out)
+
+    def _sweep_out(self) -> None:
+        oldest = self._loop.time() - self.limits.max_idle_ms / 1000
+        for connection in list(self.connections.values()):
+            if connection.last_active < oldest:
+                connection.idle()
+        self._sweep_later()
+
+
+class _Slot:
+    """The place of one request in the order of a connection's answers."""
+
+    __slots__ = ("api_key", "connection", "correlation_id", "parts", "runtime", "size", "token", "version")
+
+    def __init__(
+        self,
+        connection: Connection,
+        runtime: Runtime | None,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        size: int,
+    ) -> None:
+        self.connection = connection
+        self.runtime = runtime
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.size = size
+        self.token = 0
+        self.parts: Sequence[bytes | bytearray | memoryview] | None = None
+
+    def answer(self, message: Any | None) -> None:
+        self.parts = (
+            ()
+            if message is None
+            else encode_response(self.api_key, self.version, self.correlation_id, message)
+        )
+        self.connection.answered(self)
+
+    def hang_up(self, reason: str) -> None:
+        self.connection.refuse(reason)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One peer: frames in, answers out in the order of the frames."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.number = next(connection_numbers)
+        self.host = ""
+        self.last_active = 0.0
+        self._port = 0
+        self._listener = listener
+        self._loop = listener._loop
+        self._reader = FrameReader(listener.limits.max_frame_bytes)
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._peer = Peer(control=listener.control, connection=self.number)
+        self._slots: deque[_Slot] = deque()
+        self._backlog: deque[bytearray] = deque()
+        self._writing_paused = False
+        self._reading_paused = False
+        self._closing = False
+        self._admitted = False
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        name = transport.get_extra_info("peername")
+        if isinstance(name, tuple):
+            self.host, self._port = str(name[0]), int(name[1])
+        self._peer = Peer(control=self._listener.control, host=self.host, connection=self.number)
+        self.last_active = self._loop.time()
+        refusal = self._listener.admit(self)
+        if refusal is None:
+            self._admitted = True
+        else:
+            self._closing = True
+            self._listener.complain(f"refused a connection to {self._door} from {self.host}: {refusal}")
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        slots, self._slots = self._slots, deque()
+        self._backlog.clear()
+        for slot in slots:
+            if slot.parts is None:
+                if slot.runtime is not None:
+                    slot.runtime.forget(slot, slot.token)
+                self._listener.release(slot.size)
+        if self._admitted:
+            self._listener.dismiss(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active = self._loop.time()
+        if self._closing:
+            return
+        try:
+            frames = self._reader.received(nbytes)
+        except WireError as error:
+            self.refuse(str(error))
+            return
+        if self._backlog:
+            self._backlog.extend(frames)
+            return
+        for position, frame in enumerate(frames):
+            if self._closing:
+                return
+            if self._stalled:
+                self._backlog.extend(frames[position:])
+                break
+            self._take(frame)
+        if self._stalled:
+            self._pause_reading()
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+        self._pause_reading()
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self.last_active = self._loop.time()
+        self.go_on()
+
+    # What the listener and the slots tell.
+
+    def answered(self, slot: _Slot) -> None:
+        """A request has its answer; it leaves when all earlier ones have left."""
+        self._listener.release(slot.size)
+        if self._closing:
+            return
+        slots = self._slots
+        if slots[0] is not slot:
+            return
+        parts: list[bytes | bytearray | memoryview] = []
+        while slots and (ready := slots[0].parts) is not None:
+            parts.extend(ready)
+            slots.popleft()
+        if parts:
+            self.last_active = self._loop.time()
+            self._transport.writelines(parts)
+        if self._reading_paused:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Take up what was put off, as far as it goes."""
+        backlog = self._backlog
+        while backlog and not self._closing and not self._stalled:
+            self._take(backlog.popleft())
+        if self._closing or not self._reading_paused:
+            return
+        if self._stalled:
+            if self._listener.full:
+                self._listener.hold_back(self)
+            return
+        self._reading_paused = False
+        self._transport.resume_reading()
+
+    def refuse(self, reason: str) -> None:
+        """The peer has broken the rules: one line, and the connection is closed."""
+        if self._closing:
+            return
+        who = f"{self.host}:{self._port}"
+        if self._peer.client_id:
+            who = f"{who} ({self._peer.client_id!r})"
+        self._listener.complain(f"closed the connection of {who} to {self._door}: {reason}")
+        self.close()
+
+    def idle(self) -> None:
+        """Nothing has come or gone for too long. A request that waits for its answer keeps the connection."""
+        if self._closing:
+            self._transport.abort()
+        elif not self._slots or self._writing_paused:
+            self._closing = True
+            log.debug("closed the idle connection of %s:%d", self.host, self._port)
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Close once everything written has left."""
+        self._closing = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._closing = True
+        self._transport.abort()
+
+    @property
+    def _door(self) -> str:
+        return f"listener {self._listener.name}"
+
+    @property
+    def _stalled(self) -> bool:
+        return (
+            self._writing_paused
+            or len(self._slots) >= self._listener.limits.max_in_flight
+            or self._listener.full
+        )
+
+    def _pause_reading(self) -> None:
+        if self._listener.full:
+            self._listener.hold_back(self)
+        if not self._reading_paused and not self._closing:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def _take(self, frame: bytearray) -> None:
+        size = len(frame)
+        if size < _HEAD.size:
+            self.refuse(f"a request of {size} bytes is too short for a header")
+            return
+        api_key, version, correlation_id = _HEAD.unpack_from(frame)
+        served = self._listener.find(api_key)
+        if served is None:
+            self.refuse(f"API key {api_key} is not served here")
+            return
+        runtime, lowest, highest = served
+        if not lowest <= version <= highest:
+            if api_key == API_VERSIONS:
+                self._offer_versions(correlation_id, lowest, highest)
+            else:
+                self.refuse(
+                    f"{APIS[api_key].name} version {version} is not served, only {lowest} to {highest}"
+                )
+            return
+        try:
+            header, message = decode_request(frame, max_elements=self._listener.limits.max_elements)
+        except WireError as error:
+            self.refuse(f"{APIS[api_key].name} version {version} cannot be read: {error}")
+            return
+        except Exception:
+            # The decoder promises to raise nothing else. It holds no state, so a defect in it costs this
+            # connection alone and not the node.
+            log.exception("a defect in the decoder: %s version %d", APIS[api_key].name, version)
+            self.refuse(f"{APIS[api_key].name} version {version} cannot be read")
+            return
+        peer = self._peer
+        if header.client_id != peer.client_id:
+            peer = self._peer = Peer(
+                control=peer.control,
+                host=peer.host,
+                client_id=header.client_id,
+                principal=peer.principal,
+                connection=peer.connection,
+            )
+        slot = _Slot(self, runtime, api_key, version, correlation_id, size)
+        self._slots.append(slot)
+        self._listener.queued_bytes += size
+        slot.token = runtime.ask(slot, version, message, peer)
+
+    def _offer_versions(self, correlation_id: int, lowest: int, highest: int) -> None:
+        """A client that speaks a newer ApiVersions is told in version 0 which ones it may use."""
+        offer = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(ApiVersion(API_VERSIONS, lowest, highest),)
+        )
+        slot = _Slot(self, None, API_VERSIONS, 0, correlation_id, 0)
+        self._slots.append(slot)
+        slot.answer(offer)
