@@ -23,8 +23,8 @@ def five_steps(level: FeatureLevel) -> World:
     create_topic(world, "orders", assignment=(A, B), replication_factor=2)
     # B leaves the ISR, and A writes what B must not lose later.
     world.isolate(A, B)
-    world.run_until(lambda: world.partition("orders").isr == (A,))
-    write(world, A, "orders", b"precious")
+    assert write(world, A, "orders", b"precious").error_code == ErrorCode.NONE
+    assert world.partition("orders").isr == (A,)
     world.hold("AlterPartitionRequest", sender=A)
     world.heal()
     world.run_until(lambda: bool(world.held))

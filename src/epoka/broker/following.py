@@ -76,14 +76,14 @@ class Fetcher:
         with_epoch = core.image.level >= FeatureLevel.FETCH_EPOCHS
         topics: dict[uuid.UUID, list[wire.FetchPartition]] = {}
         for (topic_id, index), question in asked.items():
-            log = question.replica.log
+            replica = question.replica
             topics.setdefault(topic_id, []).append(
                 wire.FetchPartition(
                     partition=index,
                     current_leader_epoch=question.leader_epoch,
                     fetch_offset=question.offset,
-                    last_fetched_epoch=log.last_epoch,
-                    log_start_offset=log.log_start_offset,
+                    last_fetched_epoch=replica.last_record_epoch,
+                    log_start_offset=replica.log.log_start_offset,
                     partition_max_bytes=core.config.replica_fetch_max_bytes,
                 )
             )
@@ -166,10 +166,8 @@ class Fetcher:
             or log.end_offset != question.offset
         ):
             return True
-        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > log.end_offset:
-            log.truncate_fully(answer.log_start_offset)
-            replica.high_watermark = answer.log_start_offset
-            return True
+        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return self._out_of_range(replica, answer)
         if answer.error_code != ErrorCode.NONE:
             return False
         if answer.diverging_epoch.epoch >= 0:
@@ -187,6 +185,20 @@ class Fetcher:
         replica.high_watermark = max(replica.high_watermark, min(answer.high_watermark, log.end_offset))
         if answer.log_start_offset > log.log_start_offset:
             log.delete_records_before(min(answer.log_start_offset, replica.high_watermark))
+        return True
+
+    def _out_of_range(self, replica: Replica, answer: wire.FetchPartitionResponse) -> bool:
+        """The leader has nothing at our end: it kept less of the past, or (unclean election) less at all."""
+        log = replica.log
+        leader_start, leader_end = answer.log_start_offset, answer.high_watermark
+        if leader_start > log.end_offset:
+            log.truncate_fully(leader_start)
+            replica.high_watermark = leader_start
+        elif 0 <= leader_end < log.end_offset:
+            log.truncate_to(leader_end)
+            replica.high_watermark = min(replica.high_watermark, log.end_offset)
+        else:
+            return False
         return True
 
 

@@ -2,8 +2,8 @@
 
 Rules here: a follower joins only past the high watermark and the start of this leader epoch, and only while
 it is eligible (`isr.eligible`, `isr.fetched-generation`); its generation is learnt from its own fetches and
-never from metadata (KIP-903); a fetch of a dead generation changes nothing (`fetch.generation`); one change is
-in flight at a time; the high watermark is the minimum over the *maximal* ISR and stands still while the
+never from metadata (KIP-903); a fetch of a dead generation changes nothing (`fetch.generation`); one change
+is in flight at a time; the high watermark is the minimum over the *maximal* ISR and stands still while the
 committed ISR is below min.insync.replicas (KAFKA-15583). Nothing here writes to the log.
 """
 

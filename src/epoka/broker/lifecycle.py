@@ -62,7 +62,7 @@ class Lifecycle:
         self._last_refusal = ErrorCode.NONE
 
     def serving(self) -> bool:
-        """May requests of clients be taken? Only while the controller counts on this broker and it knows so."""
+        """May requests of clients be taken? Only while the controller counts on this broker."""
         return self.state in (LifeState.RUNNING, LifeState.STOPPING) and not self.self_fenced
 
     def start(self, now: int) -> None:
@@ -181,6 +181,7 @@ class Lifecycle:
             self.state = LifeState.RECOVERY
         if not is_fenced and self.state in (LifeState.STARTING, LifeState.RECOVERY):
             self.state = LifeState.RUNNING
+            self.core.replicas.forget_strays()
         if is_fenced != self.fenced:
             self.fenced = is_fenced
             self._note("fenced-by-controller" if is_fenced else "unfenced-by-controller", now)

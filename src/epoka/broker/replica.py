@@ -50,6 +50,12 @@ class Replica:
     def __repr__(self) -> str:
         return f"{self.topic}-{self.index}"
 
+    @property
+    def last_record_epoch(self) -> int:
+        """The leader epoch of the last record; one that was begun and never written to does not count."""
+        log = self.log
+        return log.epochs.epoch_of(log.end_offset - 1) if log.end_offset > log.log_start_offset else -1
+
     def appended(self, size: int) -> None:
         """Bytes were added at the end of the log: whoever follows may come for them."""
         self.unseen_bytes += size
@@ -57,7 +63,7 @@ class Replica:
             wait.arrived(size)
 
     def raise_high_watermark(self, offset: int) -> bool:
-        """Move the high watermark up, and with it whoever waits for it; it never moves down in a leader epoch."""
+        """Move the high watermark up, and with it whoever waits for it; never down in a leader epoch."""
         before = self.high_watermark
         if offset <= before:
             return False

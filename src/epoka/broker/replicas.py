@@ -1,14 +1,14 @@
 """The partitions that this broker holds, and how metadata turns them into leaders and followers.
 
-A partition is led here only in the leader epoch the image gives; newer metadata wins, older is ignored. What a
-fenced, stopping or stale broker may not do is asked of `fencing/`; what was refused goes to the ledger.
+A partition is led here only in the leader epoch the image gives; newer metadata wins, older is ignored. What
+a fenced, stopping or stale broker may not do is asked of `fencing/`; what was refused goes to the ledger.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from epoka.broker.leadership import Follower, Leadership
 from epoka.broker.replica import Replica
@@ -31,16 +31,15 @@ Key = tuple[uuid.UUID, int]
 class Logs(Protocol):
     """The port to the logs on this broker's disk: an append is an answer and not a wish, so it is called."""
 
-    def open(self, topic: str, index: int, topic_id: uuid.UUID, config: LogConfig) -> PartitionLog:
+    @property
+    def logs(self) -> Mapping[tuple[str, int], PartitionLog]:
+        """Every partition that has a log here."""
+
+    def create(self, topic: str, partition: int, topic_id: uuid.UUID, config: LogConfig) -> PartitionLog:
         """The log of a partition, made if it is new."""
 
-    def high_watermark(self, topic: str, index: int) -> int:
-        """The last checkpointed high watermark, or 0."""
-
-    def delete(self, topic: str, index: int) -> None: ...
-
-    def kept(self) -> Iterable[tuple[str, int, uuid.UUID]]:
-        """Every partition that has a log here."""
+    def delete(self, topic: str, partition: int) -> None:
+        """Take a partition's log away."""
 
 
 class Replicas:
@@ -103,8 +102,8 @@ class Replicas:
 
     def forget_strays(self) -> None:
         """Logs of topics that were deleted while this broker was away, or made anew under the same name."""
-        for topic, index, topic_id in list(self.logs.kept()):
-            state = self.core.image.partition(topic_id, index)
+        for (topic, index), log in list(self.logs.logs.items()):
+            state = None if log.topic_id is None else self.core.image.partition(log.topic_id, index)
             if state is None or self.core.config.broker_id not in state.replicas:
                 self.logs.delete(topic, index)
 
@@ -134,9 +133,14 @@ class Replicas:
         stale = self.by_name.get((topic, index))
         if stale is not None:
             self._remove(stale)
+        found = self.logs.logs.get((topic, index))
+        if found is not None and found.topic_id != topic_id:
+            # The topic was deleted and made again while this broker was away.
+            self.logs.delete(topic, index)
         values = self._topic_values(topic)
-        log = self.logs.open(topic, index, topic_id, log_config(values))
-        replica = Replica(topic, topic_id, index, log, self.logs.high_watermark(topic, index))
+        log = self.logs.create(topic, index, topic_id, log_config(values))
+        log.config = log_config(values)
+        replica = Replica(topic, topic_id, index, log, log.high_watermark)
         replica.min_isr = int(str(values["min.insync.replicas"]))
         self.by_key[replica.key] = replica
         self.by_name[topic, index] = replica
@@ -169,6 +173,8 @@ class Replicas:
             start_offset=replica.log.end_offset,
             now=now,
         )
+        # Without this entry a follower of an earlier epoch that wrote more would look like one of our own.
+        replica.log.begin_epoch(state.leader_epoch)
         replica.unseen_bytes = 0
         self.advance_high_watermark(replica, now)
 
@@ -200,6 +206,10 @@ class Replicas:
                 replica.log.config = log_config(values)
                 replica.min_isr = int(str(values["min.insync.replicas"]))
                 self.advance_high_watermark(replica, now)
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        """What is worth a checkpoint."""
+        return {name: replica.high_watermark for name, replica in self.by_name.items()}
 
     # The ISR.
 
@@ -294,4 +304,24 @@ def _anybody(follower: Follower) -> bool:
 
 def log_config(values: dict[str, topic_configs.Value]) -> LogConfig:
     """The part of a topic's settings that its log lives by."""
-    return LogConfig.from_values(values)
+    settings: dict[str, Any] = {
+        field: values[name]
+        for name, field in {
+            "segment.bytes": "segment_bytes",
+            "segment.ms": "segment_ms",
+            "index.interval.bytes": "index_interval_bytes",
+            "retention.ms": "retention_ms",
+            "retention.bytes": "retention_bytes",
+            "cleanup.policy": "cleanup_policy",
+            "max.message.bytes": "max_message_bytes",
+            "min.cleanable.dirty.ratio": "min_cleanable_ratio",
+            "delete.retention.ms": "delete_retention_ms",
+            "min.compaction.lag.ms": "min_compaction_lag_ms",
+            "flush.messages": "flush_messages",
+            "flush.ms": "flush_ms",
+            "message.timestamp.type": "message_timestamp_type",
+            "message.timestamp.before.max.ms": "message_timestamp_before_max_ms",
+            "message.timestamp.after.max.ms": "message_timestamp_after_max_ms",
+        }.items()
+    }
+    return LogConfig(**settings)

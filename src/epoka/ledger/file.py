@@ -1,7 +1,7 @@
 """The ledger as a file of JSON lines, bounded: when it is full it becomes `<name>.1` and a new one begins.
 
-Writing costs a node one list append; lines go to the file in `flush`, which the node calls on the side. A ledger
-that cannot be written is said once and never stands in the way of the node.
+Writing costs a node one list append; lines go to the file in `flush`, which the node calls on the side. A
+ledger that cannot be written is said once and never stands in the way of the node.
 """
 
 from __future__ import annotations

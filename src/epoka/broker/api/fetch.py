@@ -123,7 +123,9 @@ class _Answer:
                     self._refuse(key, asked, verdict.error)
                     continue
             log = replica.log
-            if not log.log_start_offset <= asked.fetch_offset <= log.end_offset or _diverges(replica, asked):
+            if not log.log_start_offset <= asked.fetch_offset <= log.end_offset or _divergence(
+                replica, asked
+            ):
                 continue
             follower.fetched(epoch, asked.fetch_offset, log.end_offset, now)
             core.replicas.follower_fetched(replica, follower, now)
@@ -158,8 +160,8 @@ class _Answer:
             return _refused(index, error)
         log = replica.log
         mark = replica.high_watermark
-        divergence = _diverges(replica, asked)
-        if divergence is not None:
+        divergence = _divergence(replica, asked)
+        if divergence is not None and divergence.epoch >= 0:
             return wire.FetchPartitionResponse(
                 partition_index=index,
                 high_watermark=mark,
@@ -171,11 +173,12 @@ class _Answer:
         follower = self.replica_id >= 0
         up_to = log.end_offset if follower else mark
         offset = asked.fetch_offset
-        if not log.log_start_offset <= offset <= log.end_offset:
+        if divergence is not None or not log.log_start_offset <= offset <= log.end_offset:
+            # A follower is told where this log starts and ends, so that it can cut its own to fit.
             return wire.FetchPartitionResponse(
                 partition_index=index,
                 error_code=ErrorCode.OFFSET_OUT_OF_RANGE,
-                high_watermark=-1,
+                high_watermark=log.end_offset if follower else -1,
                 log_start_offset=log.log_start_offset if follower else -1,
                 records=NO_RECORDS,
             )
@@ -240,8 +243,8 @@ class _Answer:
 _NO_ID = uuid.UUID(int=0)
 
 
-def _diverges(replica: Replica, asked: wire.FetchPartition) -> wire.DivergingEpoch | None:
-    """Where the asker's log parts from this one, if it does (KIP-595)."""
+def _divergence(replica: Replica, asked: wire.FetchPartition) -> wire.DivergingEpoch | None:
+    """Where the asker's log parts from this one, if it does (KIP-595); epoch -1 when nobody can tell."""
     if asked.last_fetched_epoch < 0:
         return None
     epoch, end_offset = replica.log.end_offset_for_epoch(asked.last_fetched_epoch)

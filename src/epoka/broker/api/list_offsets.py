@@ -49,7 +49,7 @@ def _find(
     if timestamp == LATEST:
         return _found(index, -1, up_to, replica.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        epoch = log.epoch_at(log.log_start_offset)
+        epoch = log.epochs.epoch_of(log.log_start_offset)
         return _found(index, -1, log.log_start_offset, epoch)
     if timestamp == LATEST_TIERED:
         return _found(index, -1, -1, -1)
