@@ -10,12 +10,17 @@
 
 import pytest
 
+from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
 from tests.broker.client import create_topic, read, write
 from tests.broker.world import World
 
 A, B = 1, 2
+
+
+def refusals(world: World) -> list[LedgerEvent]:
+    return [event for event in world.ledger if event.rule == "isr.generation" and event.verdict == "refused"]
 
 
 def five_steps(level: FeatureLevel) -> World:
@@ -42,9 +47,9 @@ def five_steps(level: FeatureLevel) -> World:
 def test_the_delayed_request_is_refused_and_the_record_stays():
     world = five_steps(FeatureLevel.FETCH_EPOCHS)
     world.release()
-    world.run_until(lambda: any(event.rule == "isr.generation" for event in world.ledger))
-    refused = next(event for event in world.ledger if event.rule == "isr.generation")
-    assert refused.verdict == "refused" and refused.error == ErrorCode.INELIGIBLE_REPLICA.name
+    world.run_until(lambda: bool(refusals(world)))
+    (refused,) = refusals(world)
+    assert refused.error == ErrorCode.INELIGIBLE_REPLICA.name
     assert refused.given and refused.expected
     assert world.partition("orders").isr == (A,)
     world.heal()
