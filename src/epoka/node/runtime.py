@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from epoka.log.store import StorageError
 from epoka.model.events import (
     Effect,
     Event,
@@ -28,6 +29,7 @@ from epoka.model.events import (
     Request,
     Respond,
     Send,
+    StorageFailed,
     Wake,
 )
 from epoka.model.ledger import LedgerEvent
@@ -115,6 +117,8 @@ class Runtime:
         name: str = "node",
     ) -> None:
         self.core = core
+        self.served = dict(core.served)
+        """The core's answer is asked for with every request, and it never changes."""
         self.node_id = node_id
         self.name = name
         self.ending: Ending | None = None
@@ -127,6 +131,7 @@ class Runtime:
         self._tokens = itertools.count(1)
         self._events: deque[Event] = deque()
         self._busy = False
+        self._paused = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0
         # Only types and numbers: the story must not keep a megabyte of records alive.
@@ -164,7 +169,17 @@ class Runtime:
     def handle(self, event: Event) -> None:
         """Hand an event to the core; one that comes up while the core is at work waits for its turn."""
         self._events.append(event)
-        if not self._busy:
+        if not self._busy and not self._paused:
+            self._drain()
+
+    def pause(self) -> None:
+        """Take in nothing and let no time pass, as a stopped process does; events wait."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Go on with everything that has come in the meantime."""
+        self._paused = False
+        if not self._busy and self.ending is None:
             self._drain()
 
     def close(self) -> None:
@@ -187,7 +202,11 @@ class Runtime:
                 self._story.append(
                     (now, type(event), type(getattr(event, "message", None)), getattr(event, "token", 0))
                 )
-                self._perform(self.core.handle(event, now))
+                try:
+                    effects = self.core.handle(event, now)
+                except StorageError as error:
+                    effects = self._on_storage_error(event, error, now)
+                self._perform(effects)
         except Exception as error:
             self.crash(error)
         finally:
@@ -196,6 +215,15 @@ class Runtime:
             self._set_alarm()
         else:
             self.close()
+
+    def _on_storage_error(self, event: Event, error: StorageError, now: int) -> list[Effect]:
+        """The world's fault: the core is told, and whoever asked learns that no answer will come."""
+        if isinstance(event, StorageFailed):
+            raise error
+        log.error("the disk failed: %s", error, extra={"node": self.node_id})
+        if isinstance(event, Request) and (asker := self._askers.pop(event.token, None)) is not None:
+            asker.hang_up(f"the disk failed: {error}")
+        return self.core.handle(StorageFailed(str(error)), now)
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:

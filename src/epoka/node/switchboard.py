@@ -81,6 +81,7 @@ class Switchboard:
         self._local: dict[int, Runtime] = {}
         self._links: dict[Runtime, Callable[[Send], None]] = {}
         self._numbers: dict[tuple[Runtime, Runtime, int], int] = {}
+        self._away: dict[tuple[Runtime, int], Send] = {}
 
     def join(self, address: int, runtime: Runtime) -> None:
         """Requests to `address`, a node id or CONTROLLER, go to this core from now on."""
@@ -95,6 +96,7 @@ class Switchboard:
         for address in [a for a, there in self._local.items() if there is runtime]:
             del self._local[address]
         self._links.pop(runtime, None)
+        self._away = {key: send for key, send in self._away.items() if key[0] is not runtime}
         for call in list(self.calls):
             if call.receiver is runtime or call.sender is runtime:
                 call.finish(None)
@@ -111,6 +113,25 @@ class Switchboard:
             self._send_away(runtime, links, send)
         else:
             self._loop.call_soon(reply_none, runtime, send.token)
+
+    def returned(self, runtime: Runtime, token: int, message: Any | None) -> None:
+        """An answer from another process has come; it passes the gate like everything else."""
+        send = self._away.pop((runtime, token), None)
+        if send is None or message is None:
+            runtime.handle(Reply(token, message))
+            return
+        ends: list[asyncio.TimerHandle | None] = []
+
+        def finish(answer: Any | None) -> None:
+            if len(ends) < 2:
+                if ends and ends[0] is not None:
+                    ends[0].cancel()
+                ends[:] = (None, None)
+                runtime.handle(Reply(token, answer))
+
+        self.gate(send.to, runtime.node_id, message, lambda: finish(message))
+        if not ends:
+            ends.append(self._loop.call_later(send.timeout_ms / 1000, finish, None))
 
     def soon(self, call: Callable[..., None], *arguments: Any) -> None:
         """Let `call` happen after what happens now, in order."""
@@ -137,6 +158,7 @@ class Switchboard:
             if held:
                 held.clear()
                 timer.cancel()
+                self._away[sender, send.token] = send
                 links(send)
 
         def give_up() -> None:
@@ -149,7 +171,7 @@ class Switchboard:
     def _ask(self, call: LocalCall, message: Any, peer: Peer) -> None:
         if call.done:
             return
-        lowest, highest = call.receiver.core.served.get(call.api_key, (0, -1))
+        lowest, highest = call.receiver.served.get(call.api_key, (0, -1))
         if not lowest <= call.version <= highest:
             log.warning(
                 "%s of version %d is not served by node %d",

@@ -1,0 +1,108 @@
+"""A plain, blocking way to ask a node something: one connection, one question at a time.
+
+For commands and for whoever waits on a cluster from outside its event loops. Any Kafka broker understands it:
+the version is the highest that both sides know.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Any
+
+from epoka.wire.apis import api
+from epoka.wire.errors import WireError
+from epoka.wire.frame import decode_response, encode_request
+from epoka.wire.messages.api_versions import ApiVersionsRequest
+
+_SIZE = struct.Struct(">i")
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+CLIENT_ID = "epoka"
+
+
+class CallFailed(Exception):
+    """No usable answer came; the text says from where and why."""
+
+
+class Caller:
+    """One connection to one node."""
+
+    def __init__(self, host: str, port: int, *, timeout_s: float = 10.0) -> None:
+        self.address = f"{host}:{port}"
+        self.timeout_s = timeout_s
+        self._correlation_id = 0
+        self._versions: dict[int, tuple[int, int]] | None = None
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout_s)
+        except (OSError, OverflowError) as error:
+            raise CallFailed(f"{self.address} cannot be reached: {_reason(error)}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._stream = self._socket.makefile("rb")
+
+    def __enter__(self) -> Caller:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stream.close()
+        self._socket.close()
+
+    def ask(self, message: Any, *, version: int | None = None, timeout_s: float | None = None) -> Any:
+        """The answer to one request, at the version given or the highest that both sides know."""
+        known = api(message)
+        if version is None:
+            version = self._common_version(known.key)
+        self._correlation_id += 1
+        self._socket.settimeout(self.timeout_s if timeout_s is None else timeout_s)
+        try:
+            self._socket.sendall(
+                b"".join(encode_request(known.key, version, self._correlation_id, CLIENT_ID, message))
+            )
+            correlation_id, answer = decode_response(known.key, version, self._read_frame())
+        except OSError as error:
+            raise CallFailed(f"{self.address} did not answer {known.name}: {_reason(error)}") from error
+        except WireError as error:
+            raise CallFailed(f"the answer of {self.address} to {known.name} makes no sense: {error}") from error
+        if correlation_id != self._correlation_id:
+            raise CallFailed(f"{self.address} answered another question than {known.name}")
+        return answer
+
+    def _common_version(self, key: int) -> int:
+        ours = api(key)
+        if self._versions is None:
+            answer = self.ask(
+                ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1"), version=3
+            )
+            if answer.error_code:
+                raise CallFailed(f"{self.address} speaks no version of ApiVersions that is known here")
+            self._versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        if key not in self._versions:
+            raise CallFailed(f"{self.address} does not serve {ours.name}")
+        lowest, highest = self._versions[key]
+        version = min(highest, ours.max_version)
+        if version < max(lowest, ours.min_version):
+            raise CallFailed(
+                f"{self.address} serves {ours.name} in versions {lowest} to {highest}, "
+                f"here {ours.min_version} to {ours.max_version} are known"
+            )
+        return version
+
+    def _read_frame(self) -> bytes:
+        (size,) = _SIZE.unpack(self._read(4))
+        if not 0 <= size <= MAX_ANSWER_BYTES:
+            raise CallFailed(f"{self.address} does not speak the Kafka protocol")
+        return self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        read = self._stream.read(size)
+        if len(read) < size:
+            raise CallFailed(f"{self.address} closed the connection")
+        return read
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "it took too long"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

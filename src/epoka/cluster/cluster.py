@@ -1,0 +1,438 @@
+"""A whole cluster on this machine, to be used, bounced, cut apart and looked at.
+
+    with epoka.Cluster(brokers=3) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+        old, new = cluster.bounce(2, how="unclean")
+
+In one process by default, with a real process a node if asked for. Every verb returns when what it says is true:
+`bounce` when the broker is back and unfenced, `pause` when it stands still.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from epoka.cluster.calls import CallFailed, Caller
+from epoka.cluster.errors import BadCluster, ClusterError, NodeFailed
+from epoka.cluster.faults import Faulty, Hold, with_cuts, with_hold, without_hold
+from epoka.cluster.layout import Layout, plan
+from epoka.cluster.nodes import PAUSED, RUNNING, Nodes
+from epoka.cluster.ports import HOST
+from epoka.cluster.status import ClusterStatus, cluster_status
+from epoka.cluster.watching import Watcher
+from epoka.ledger import file as ledger_file
+from epoka.model.image import ClusterImage
+from epoka.model.ledger import LedgerEvent
+from epoka.wire.apis import api as find_api
+from epoka.wire.messages.metadata import MetadataRequest
+
+HOWS = ("clean", "unclean", "fast", "wiped")
+READY_TIMEOUT_S = 60.0
+LOOK_AGAIN_S = 0.005
+METADATA_VERSION = 12
+
+
+class HeldMessages:
+    """Messages that a cluster holds back until they are released; also a context manager that releases them."""
+
+    def __init__(self, cluster: Cluster, hold: Hold) -> None:
+        self._cluster = cluster
+        self._hold = hold
+
+    @property
+    def count(self) -> int:
+        """How many messages were stopped so far."""
+        return self._cluster._nodes.held(self._hold.id)
+
+    def wait(self, count: int = 1, timeout_s: float = 30.0) -> None:
+        """Until so many messages are held; ClusterError when the time is up."""
+        what = f"{count} {self._hold.api} to be held"
+        _wait(lambda: self.count >= count, time.monotonic() + timeout_s, what)
+
+    def release(self) -> None:
+        """Let them go, in their order, and hold no more."""
+        self._cluster._set_faults(without_hold(self._cluster._faults, self._hold.id))
+
+    def __enter__(self) -> HeldMessages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Cluster:
+    """Brokers 1 to `brokers` and their controller."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        mode: str = "log",
+        level: str | None = None,
+        processes: bool = False,
+        config: Mapping[str, Any] | None = None,
+        data: Path | str | None = None,
+        port: int = 0,
+    ) -> None:
+        self._wanted = {
+            "brokers": brokers,
+            "mode": mode,
+            "level": level,
+            "config": dict(config or {}),
+            "data": data,
+            "port": port,
+        }
+        self._processes = processes
+        self._layout: Layout | None = None
+        self._started: Nodes | None = None
+        self._watcher: Watcher | None = None
+        self._faults = Faulty()
+        self._holds = 0
+        self._verbs = threading.RLock()
+
+    def __enter__(self) -> Cluster:
+        return self.open()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> Cluster:
+        """Start every node and wait until every broker serves."""
+        with self._verbs:
+            if self._layout is not None:
+                raise BadCluster("the cluster is running already")
+            layout = self._layout = plan(**self._wanted)
+            try:
+                self._started = _new_nodes(self._processes, layout)
+                self._watcher = Watcher(HOST, layout.controller.control_port)
+                for place in (layout.controller, *layout.brokers.values()):
+                    self._nodes.begin(place)
+                for node_id in (layout.controller.id, *layout.brokers):
+                    self._nodes.wait_listening(node_id)
+                self._wait_serving(tuple(layout.brokers))
+            except BaseException:
+                self._tear_down()
+                raise
+        return self
+
+    def close(self) -> None:
+        """A controlled shutdown of everything; what does not obey is killed and reported as NodeFailed."""
+        with self._verbs:
+            if self._layout is None:
+                return
+            failures: list[NodeFailed] = []
+            try:
+                brokers = [each for each in self._layout.brokers if self._nodes.state(each) in (RUNNING, PAUSED)]
+                for group in (brokers, [self._layout.controller.id]):
+                    failures += self._stop_all(group)
+            finally:
+                self._tear_down()
+            if failures:
+                raise failures[0]
+
+    # What it is.
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client is given as `bootstrap.servers`."""
+        return self.layout.bootstrap
+
+    @property
+    def layout(self) -> Layout:
+        """Where everything is."""
+        if self._layout is None:
+            raise BadCluster("the cluster is not running")
+        return self._layout
+
+    @property
+    def data(self) -> Path:
+        return self.layout.data
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        return tuple(self.layout.brokers)
+
+    @property
+    def controller_id(self) -> int:
+        return self.layout.controller.id
+
+    def status(self) -> ClusterStatus:
+        """What the controller knows now; ClusterError when it does not answer."""
+        with self._verbs:
+            layout = self.layout
+            return cluster_status(
+                self.image(),
+                cluster_id=layout.cluster_id,
+                mode=layout.mode,
+                controller=layout.controller.id,
+                expected=tuple(layout.brokers),
+                nodes={id_: (self._nodes.state(id_), self._nodes.pid(id_)) for id_ in layout.brokers},
+            )
+
+    def image(self) -> ClusterImage:
+        """The controller's metadata, up to its present end."""
+        with self._verbs:
+            self.layout  # noqa: B018
+            assert self._watcher is not None
+            try:
+                return self._watcher.refresh()
+            except CallFailed as error:
+                raise ClusterError(f"the controller does not answer: {error}") from error
+
+    def state(self, node_id: int) -> str:
+        """`running`, `paused`, `stopped`, or `failed` for a node that ended without being told to."""
+        self.layout.place(node_id)
+        return self._nodes.state(node_id)
+
+    def pid(self, node_id: int) -> int | None:
+        """The process of a node; in one process, this one."""
+        self.layout.place(node_id)
+        return self._nodes.pid(node_id)
+
+    def check(self) -> None:
+        """NodeFailed when a node has ended by itself."""
+        for node_id in (self.layout.controller.id, *self.layout.brokers):
+            self._nodes.check(node_id)
+
+    def generation(self, broker_id: int) -> int:
+        """The generation of the broker's registration, -1 if it has none."""
+        known = self.image().broker(broker_id)
+        return -1 if known is None else known.epoch
+
+    def ledger(self) -> list[LedgerEvent]:
+        """What all nodes have reported, in the order of time."""
+        with self._verbs:
+            layout = self.layout
+            self._nodes.flush_ledgers()
+            events: list[LedgerEvent] = []
+            for place in (layout.controller, *layout.brokers.values()):
+                events.extend(ledger_file.read(place.ledger_path))
+        return sorted(events, key=lambda event: (event.time_ms, event.node, event.event_id))
+
+    # What can be done to it.
+
+    def bounce(self, broker_id: int, how: str = "clean") -> tuple[int, int]:
+        """End a broker and start it again; returns its generation before and after.
+
+        clean: a controlled shutdown. unclean: killed, and started when the controller has noticed. fast: killed
+        and started at once, before anybody has noticed. wiped: as unclean, and the disk is empty.
+        """
+        if how not in HOWS:
+            raise BadCluster(f"a broker bounces {', '.join(HOWS)}, not {how!r}")
+        with self._verbs:
+            self._broker(broker_id)
+            old = self.generation(broker_id)
+            if how == "clean":
+                self.stop(broker_id)
+            else:
+                self.kill(broker_id)
+                if how in ("unclean", "wiped"):
+                    self._wait_fenced(broker_id)
+            if how == "wiped":
+                self.layout.wipe(broker_id)
+            self.start(broker_id)
+            return old, self.generation(broker_id)
+
+    def start(self, node_id: int) -> None:
+        """Start a node that does not run; a broker is unfenced and serves when this returns."""
+        with self._verbs:
+            place = self.layout.place(node_id)
+            before = None
+            if place.role == "broker":
+                with contextlib.suppress(ClusterError):
+                    before = self.generation(node_id)
+            self._nodes.begin(place)
+            self._nodes.wait_listening(node_id)
+            if place.role == "broker":
+                self._wait_serving((node_id,), newer_than=before)
+
+    def stop(self, node_id: int) -> None:
+        """A controlled shutdown of one node."""
+        with self._verbs:
+            self.layout.place(node_id)
+            self._nodes.ask_to_stop(node_id)
+            self._nodes.wait_stopped(node_id)
+
+    def kill(self, node_id: int) -> None:
+        """End a node without warning, as kill -9 does."""
+        with self._verbs:
+            self.layout.place(node_id)
+            self._nodes.kill(node_id)
+
+    def wipe(self, node_id: int) -> None:
+        """Empty the disk of a node that does not run."""
+        with self._verbs:
+            place = self.layout.place(node_id)
+            if self._nodes.state(node_id) in (RUNNING, PAUSED):
+                raise BadCluster(f"{place.name} is running; a disk is only wiped when nobody uses it")
+            self.layout.wipe(node_id)
+
+    def pause(self, node_id: int) -> None:
+        """Stop a node's time, as SIGSTOP does."""
+        with self._verbs:
+            self.layout.place(node_id)
+            self._nodes.pause(node_id)
+
+    def resume(self, node_id: int) -> None:
+        """Let a paused node go on."""
+        with self._verbs:
+            self.layout.place(node_id)
+            self._nodes.resume(node_id)
+
+    def isolate(self, node_id: int, from_: str | int | Iterable[int] | None = None) -> None:
+        """Cut a node off from others, both ways: from `"controller"`, `"brokers"`, from ids, or from all."""
+        with self._verbs:
+            self.layout.place(node_id)
+            self._set_faults(with_cuts(self._faults, node_id, self._node_ids(from_)))
+
+    def heal(self) -> None:
+        """End every isolation; held messages stay held."""
+        with self._verbs:
+            self._set_faults(Faulty((), self._faults.holds))
+
+    def hold(self, api: str, to: str | int | None = None) -> HeldMessages:
+        """Hold back what nodes send each other of one API, such as `"AlterPartition"`, until it is released.
+
+        `to` is a node id or `"controller"`. A name that ends in Response holds answers instead.
+        """
+        try:
+            find_api(api.removesuffix("Response"))
+        except KeyError:
+            raise BadCluster(f"there is no API called {api!r}") from None
+        with self._verbs:
+            receiver = None if to is None else self._node_ids(to)[0]
+            self._holds += 1
+            hold = Hold(self._holds, api, receiver)
+            self._set_faults(with_hold(self._faults, hold))
+            return HeldMessages(self, hold)
+
+    # Inside.
+
+    @property
+    def _nodes(self) -> Nodes:
+        if self._started is None:
+            raise BadCluster("the cluster is not running")
+        return self._started
+
+    def _broker(self, broker_id: int) -> None:
+        if self.layout.place(broker_id).role != "broker":
+            raise BadCluster(f"node {broker_id} is the controller, which has no generation to bounce")
+
+    def _node_ids(self, nodes: str | int | Iterable[int] | None) -> list[int]:
+        layout = self.layout
+        if nodes is None or nodes == "all":
+            return [layout.controller.id, *layout.brokers]
+        if nodes == "controller":
+            return [layout.controller.id]
+        if nodes == "brokers":
+            return list(layout.brokers)
+        if isinstance(nodes, str):
+            if not nodes.lstrip("-").isdigit():
+                raise BadCluster(f"nodes are all, controller, brokers or an id, not {nodes!r}")
+            nodes = int(nodes)
+        return [layout.place(each).id for each in ([nodes] if isinstance(nodes, int) else nodes)]
+
+    def _set_faults(self, faults: Faulty) -> None:
+        with self._verbs:
+            self._nodes.set_faults(faults)
+            self._faults = faults
+
+    def _wait_fenced(self, broker_id: int) -> None:
+        def fenced(image: ClusterImage) -> bool:
+            known = image.broker(broker_id)
+            return known is None or known.fenced
+
+        self._wait_image(fenced, f"broker {broker_id} to be fenced", watch=())
+
+    def _wait_serving(self, broker_ids: tuple[int, ...], newer_than: int | None = None) -> None:
+        """Until the controller has unfenced the brokers and each of them tells clients about itself."""
+
+        def unfenced(image: ClusterImage) -> bool:
+            for broker_id in broker_ids:
+                known = image.broker(broker_id)
+                if known is None or not known.active or (newer_than is not None and known.epoch <= newer_than):
+                    return False
+            return True
+
+        names = ", ".join(map(str, broker_ids))
+        controller = self.layout.controller.id
+        self._wait_image(unfenced, f"brokers {names} to be unfenced", watch=(controller, *broker_ids))
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        for broker_id in broker_ids:
+            _wait(
+                lambda id_=broker_id: self._serves(id_, broker_ids),  # type: ignore[misc]
+                deadline,
+                f"broker {broker_id} to serve clients",
+            )
+
+    def _serves(self, broker_id: int, broker_ids: tuple[int, ...]) -> bool:
+        self._nodes.check(broker_id)
+        place = self.layout.place(broker_id)
+        try:
+            with Caller(HOST, place.client_port) as caller:
+                # An empty list of topics asks for the brokers alone.
+                answer = caller.ask(MetadataRequest(topics=()), version=METADATA_VERSION)
+        except CallFailed:
+            return False
+        return {*broker_ids} <= {each.node_id for each in answer.brokers}
+
+    def _wait_image(self, seen: Any, what: str, watch: tuple[int, ...]) -> None:
+        assert self._watcher is not None
+
+        def look_at_nodes() -> None:
+            for node_id in watch:
+                self._nodes.check(node_id)
+
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        if not self._watcher.wait_until(seen, deadline=deadline, between=look_at_nodes):
+            raise ClusterError(f"waited {READY_TIMEOUT_S:g} s in vain for {what}")
+
+    def _stop_all(self, node_ids: list[int]) -> list[NodeFailed]:
+        failures = []
+        asked = []
+        for node_id in node_ids:
+            if self._nodes.state(node_id) in (RUNNING, PAUSED):
+                self._nodes.ask_to_stop(node_id)
+                asked.append(node_id)
+        for node_id in asked:
+            try:
+                self._nodes.wait_stopped(node_id)
+            except NodeFailed as failure:
+                failures.append(failure)
+        return failures
+
+    def _tear_down(self) -> None:
+        watcher, self._watcher = self._watcher, None
+        nodes, self._started = self._started, None
+        layout, self._layout = self._layout, None
+        self._faults = Faulty()
+        if watcher is not None:
+            watcher.close()
+        try:
+            if nodes is not None:
+                nodes.close()
+        finally:
+            if layout is not None:
+                layout.close()
+
+
+def _new_nodes(processes: bool, layout: Layout) -> Nodes:
+    # Each side is imported only when it is used: starting processes needs no event loop here.
+    if processes:
+        from epoka.cluster.processes import Processes
+
+        return Processes()
+    from epoka.cluster.inprocess import InProcess
+
+    return InProcess(layout.data / "cluster.log")
+
+
+def _wait(condition: Any, deadline: float, what: str) -> None:
+    while not condition():
+        if time.monotonic() >= deadline:
+            raise ClusterError(f"waited in vain for {what}")
+        time.sleep(LOOK_AGAIN_S)

@@ -1,0 +1,346 @@
+"""Where a cluster lives on disk: one folder a node, its property file, its records and its log beside each other.
+
+    DATA/cluster.json            what the cluster is; a later start reads it
+    DATA/lock                    held by whoever runs the cluster
+    DATA/controller-100/         node.properties, data/, node.log, ledger.jsonl
+    DATA/broker-1/ ...           the same
+
+Decides names, ports and settings, and starts nothing. A folder that holds something else is never touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from epoka.cluster.errors import BadCluster
+from epoka.cluster.ports import HOST, Ports
+from epoka.model.levels import HIGHEST, LOWEST_IN_LOG_MODE, FeatureLevel
+from epoka.node.config import ConfigError, parse
+
+CONTROLLER_ID = 100
+MAX_BROKERS = CONTROLLER_ID - 1
+
+OWN_KEYS = frozenset(
+    {
+        "node.id",
+        "broker.id",
+        "process.roles",
+        "listeners",
+        "advertised.listeners",
+        "log.dirs",
+        "log.dir",
+        "metadata.log.dir",
+        "cluster.id",
+        "controller.quorum.bootstrap.servers",
+        "controller.connect",
+        "epoka.level",
+    }
+)
+"""Keys that follow from what the cluster is; nobody else may set them."""
+
+
+class NodePlace(msgspec.Struct, frozen=True):
+    """One node: who it is, where it listens and where its files are."""
+
+    id: int
+    role: str
+    folder: Path
+    control_port: int
+    client_port: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.role} {self.id}"
+
+    @property
+    def properties_path(self) -> Path:
+        return self.folder / "node.properties"
+
+    @property
+    def data_path(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def log_path(self) -> Path:
+        return self.folder / "node.log"
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.folder / "ledger.jsonl"
+
+    @property
+    def client_address(self) -> str:
+        return f"{HOST}:{self.client_port}"
+
+
+class ClusterFile(msgspec.Struct, frozen=True):
+    """What `cluster.json` says."""
+
+    format: int
+    cluster_id: str
+    mode: str
+    level: str
+    controller: int
+    controller_port: int
+    brokers: dict[str, tuple[int, int]]
+    """Client port and control port by broker id."""
+    pid: int = 0
+    """The process that runs the cluster now; 0 when nobody does."""
+
+
+FILE_FORMAT = 1
+_CLUSTER_FILE = "cluster.json"
+
+
+class Layout:
+    """The places of one cluster's nodes, on disk and on the network."""
+
+    def __init__(
+        self, data: Path, *, temporary: bool, cluster_id: str, mode: str, level: FeatureLevel, ports: Ports
+    ) -> None:
+        self.data = data
+        self.temporary = temporary
+        self.cluster_id = cluster_id
+        self.mode = mode
+        self.level = level
+        self.controller: NodePlace
+        self.brokers: dict[int, NodePlace] = {}
+        self._ports = ports
+        self._lock: IO[str] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(place.client_address for place in self.brokers.values())
+
+    def place(self, node_id: int) -> NodePlace:
+        """The place of a node; BadCluster for an id that is not in the cluster."""
+        if node_id == self.controller.id:
+            return self.controller
+        found = self.brokers.get(node_id)
+        if found is None:
+            known = ", ".join(map(str, self.brokers))
+            raise BadCluster(
+                f"there is no node {node_id}; the brokers are {known}, the controller is {self.controller.id}"
+            )
+        return found
+
+    def wipe(self, node_id: int) -> None:
+        """Forget what the node has on disk, as a new disk would."""
+        shutil.rmtree(self.place(node_id).data_path, ignore_errors=True)
+
+    def settings(self, place: NodePlace, config: Mapping[str, str]) -> dict[str, str]:
+        """The property file of a node: what it is, then what makes a small local cluster pleasant, then `config`."""
+        own = {
+            "node.id": str(place.id),
+            "process.roles": place.role,
+            "cluster.id": self.cluster_id,
+            "epoka.level": self.level.label,
+            "log.dirs": str(place.data_path),
+            "listeners": f"CONTROL://{HOST}:{place.control_port}",
+        }
+        if place.role == "broker":
+            own["listeners"] = f"PLAINTEXT://{place.client_address},{own['listeners']}"
+            own["controller.quorum.bootstrap.servers"] = f"{HOST}:{self.controller.control_port}"
+        replicas = str(min(3, len(self.brokers)))
+        pleasant = {
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        return own | pleasant | dict(config)
+
+    def write_properties(self, place: NodePlace, config: Mapping[str, str]) -> None:
+        """Write a node's property file; BadCluster names every key that no node would start with."""
+        settings = self.settings(place, config)
+        try:
+            parse(settings, source=place.name)
+        except ConfigError as error:
+            raise BadCluster("; ".join(error.problems)) from error
+        place.folder.mkdir(parents=True, exist_ok=True)
+        lines = (f"{name}={_escaped(value)}\n" for name, value in settings.items())
+        place.properties_path.write_text("".join(lines), encoding="utf-8")
+
+    def write_file(self, *, running: bool) -> None:
+        """Write `cluster.json`."""
+        content = ClusterFile(
+            format=FILE_FORMAT,
+            cluster_id=self.cluster_id,
+            mode=self.mode,
+            level=self.level.label,
+            controller=self.controller.id,
+            controller_port=self.controller.control_port,
+            brokers={str(p.id): (p.client_port, p.control_port) for p in self.brokers.values()},
+            pid=os.getpid() if running else 0,
+        )
+        path = self.data / _CLUSTER_FILE
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+        fresh.replace(path)
+
+    def lock(self) -> None:
+        """Make sure that nobody else runs this cluster; BadCluster if somebody does."""
+        lock = (self.data / "lock").open("a")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.close()
+            raise BadCluster(f"the cluster in {self.data} is running already") from error
+        self._lock = lock
+
+    def close(self) -> None:
+        """Let go of ports and lock, and of the folder if it was temporary."""
+        self._ports.close()
+        if self._lock is not None:
+            if not self.temporary:
+                self.write_file(running=False)
+            self._lock.close()
+            self._lock = None
+        if self.temporary:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+
+def plan(
+    *,
+    brokers: int,
+    mode: str = "log",
+    level: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    data: Path | str | None = None,
+    port: int = 0,
+) -> Layout:
+    """Choose folders and ports and write every property file; the cluster in `data`, if there is one, goes on."""
+    settings = _checked_config(config or {})
+    _check(brokers, mode)
+    wanted_level = None if level is None else _level(level)
+    temporary = data is None
+    folder = Path(tempfile.mkdtemp(prefix="epoka-")) if data is None else Path(data).absolute()
+    ports = Ports()
+    layout: Layout | None = None
+    try:
+        known = None if temporary else read_cluster_file(folder)
+        if known is None:
+            _check_free(folder)
+        else:
+            _check_same(folder, known, brokers, mode)
+        folder.mkdir(parents=True, exist_ok=True)
+        layout = Layout(
+            folder,
+            temporary=temporary,
+            cluster_id=known.cluster_id if known else secrets.token_urlsafe(16).lstrip("-") or "epoka",
+            mode=mode,
+            level=wanted_level or (FeatureLevel.parse(known.level) if known else HIGHEST),
+            ports=ports,
+        )
+        layout.lock()
+        _assign_ports(layout, ports, brokers, known, port)
+        for place in (layout.controller, *layout.brokers.values()):
+            layout.write_properties(place, settings)
+        layout.write_file(running=True)
+    except OSError as error:
+        _give_up(layout, folder, ports, temporary)
+        raise BadCluster(f"the data directory {folder} cannot be used: {error.strerror}") from error
+    except BaseException:
+        _give_up(layout, folder, ports, temporary)
+        raise
+    return layout
+
+
+def read_cluster_file(folder: Path) -> ClusterFile | None:
+    """What the cluster in a folder is; None if there is none, BadCluster if it cannot be understood."""
+    path = folder / _CLUSTER_FILE
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise BadCluster(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        known = msgspec.json.decode(content, type=ClusterFile)
+    except msgspec.DecodeError as error:
+        raise BadCluster(f"{path} is damaged: {error}") from error
+    if known.format != FILE_FORMAT:
+        raise BadCluster(f"{path} has format {known.format}; this version reads format {FILE_FORMAT}")
+    return known
+
+
+def _give_up(layout: Layout | None, folder: Path, ports: Ports, temporary: bool) -> None:
+    ports.close()
+    if layout is not None and layout._lock is not None:
+        layout._lock.close()
+    if temporary:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _assign_ports(layout: Layout, ports: Ports, brokers: int, known: ClusterFile | None, port: int) -> None:
+    before = known.brokers if known else {}
+    (control,) = ports.take_again([known.controller_port if known else 0])
+    folder = layout.data / f"controller-{CONTROLLER_ID}"
+    layout.controller = NodePlace(CONTROLLER_ID, "controller", folder, control)
+    for broker_id in range(1, brokers + 1):
+        client_before, control_before = before.get(str(broker_id), (0, 0))
+        if port:
+            client = ports.take(port + broker_id - 1)
+        else:
+            (client,) = ports.take_again([client_before])
+        (control,) = ports.take_again([control_before])
+        folder = layout.data / f"broker-{broker_id}"
+        layout.brokers[broker_id] = NodePlace(broker_id, "broker", folder, control, client)
+
+
+def _check(brokers: int, mode: str) -> None:
+    if mode == "zookeeper":
+        raise BadCluster("zookeeper mode is not there yet; use log mode")
+    if mode != "log":
+        raise BadCluster(f"there is no mode {mode!r}; the modes are log and zookeeper")
+    if not 1 <= brokers <= MAX_BROKERS:
+        raise BadCluster(f"a cluster has 1 to {MAX_BROKERS} brokers, not {brokers}")
+
+
+def _check_free(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadCluster(f"{folder} holds something that is not a cluster; nothing was changed there")
+
+
+def _check_same(folder: Path, known: ClusterFile, brokers: int, mode: str) -> None:
+    if known.mode != mode:
+        raise BadCluster(f"the cluster in {folder} is in {known.mode} mode, not in {mode} mode")
+    if brokers < len(known.brokers):
+        raise BadCluster(f"the cluster in {folder} has {len(known.brokers)} brokers, not {brokers}")
+
+
+def _level(text: str) -> FeatureLevel:
+    try:
+        level = FeatureLevel.parse(text)
+    except ValueError as error:
+        raise BadCluster(str(error)) from error
+    if level < LOWEST_IN_LOG_MODE:
+        raise BadCluster(f"log mode starts at level {LOWEST_IN_LOG_MODE}, {level} is below it")
+    return level
+
+
+def _checked_config(config: Mapping[str, Any]) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for name, value in config.items():
+        if name in OWN_KEYS:
+            raise BadCluster(f"{name} follows from the cluster and cannot be set")
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        settings[name] = str(value)
+    return settings
+
+
+def _escaped(value: str) -> str:
+    return re.sub(r"[\\\n\r\t\f]|^ ", lambda match: _ESCAPES[match[0]], value)
+
+
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", " ": "\\ "}

@@ -1,0 +1,95 @@
+"""Follows the metadata log of a cluster from outside, as a broker would, to see what the cluster is and becomes.
+
+Waiting for a change is a long poll at the controller: nothing here looks again and again. Reads only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from epoka.cluster.calls import CallFailed, Caller
+from epoka.model.image import ClusterImage
+from epoka.model.records import decode_record
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages.fetch_metadata import FetchMetadataRequest
+
+MAX_BYTES = 8 * 1024 * 1024
+GLANCE_MS = 200
+"""How long one poll waits at most, so that whoever waits can look at other things in between."""
+RETRY_S = 0.01
+
+
+class Watcher:
+    """The metadata image as this onlooker has read it."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.image = ClusterImage()
+        self._host = host
+        self._port = port
+        self._caller: Caller | None = None
+
+    def close(self) -> None:
+        if self._caller is not None:
+            self._caller.close()
+            self._caller = None
+
+    def refresh(self) -> ClusterImage:
+        """Read up to the present end of the log; CallFailed when the controller does not answer."""
+        while self._read(0):
+            pass
+        return self.image
+
+    def wait_until(
+        self,
+        seen: Callable[[ClusterImage], bool],
+        *,
+        deadline: float,
+        between: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Read on until the image shows it, or until `deadline` (monotonic seconds): then False.
+
+        `between` is called between two reads; an exception out of it ends the waiting.
+        """
+        while True:
+            try:
+                self._read(0)
+                while not seen(self.image):
+                    between()
+                    left_ms = int((deadline - time.monotonic()) * 1000)
+                    if left_ms <= 0:
+                        return False
+                    self._read(min(left_ms, GLANCE_MS))
+                return True
+            except CallFailed:
+                between()
+                if time.monotonic() >= deadline:
+                    return False
+                # A controller that is not up yet refuses at once; there is nothing to wait on.
+                time.sleep(RETRY_S)
+
+    def _read(self, wait_ms: int) -> bool:
+        """Take in what the controller has; False when there was nothing new."""
+        if self._caller is None:
+            self._caller = Caller(self._host, self._port)
+        request = FetchMetadataRequest(
+            broker_id=-1, from_offset=self.image.offset + 1, max_bytes=MAX_BYTES, max_wait_ms=wait_ms
+        )
+        try:
+            answer = self._caller.ask(request, version=0, timeout_s=5 + wait_ms / 1000)
+        except CallFailed:
+            self.close()
+            raise
+        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            # The controller has lost its log or been wiped: begin anew.
+            self.image = ClusterImage()
+            return True
+        if answer.error_code:
+            raise CallFailed(f"the controller refused: {ErrorCode(answer.error_code).name}")
+        records = [decode_record(entry.body) for entry in answer.records]
+        if answer.snapshot:
+            self.image = ClusterImage()
+            self.image.load(records, answer.end_offset - 1)
+        elif records:
+            self.image.apply_batch(records, answer.base_offset)
+        return bool(records) and self.image.offset + 1 < answer.end_offset
