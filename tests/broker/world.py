@@ -149,6 +149,9 @@ class World:
         node = self.nodes[broker_id]
         self._perform(node, node.core.handle(Stop(), self.now))
         self.run_until(lambda: node.exit is not None)
+        directory = node.core.replicas.logs
+        directory.checkpoint(node.core.replicas.high_watermarks())
+        directory.shutdown(node.core.lifecycle.broker_epoch)
 
     # Time.
 
@@ -294,10 +297,13 @@ class World:
         return self.controller.image.partition(topic, index)
 
 
-def batch(*values: bytes, **about: Any) -> bytearray:
+def batch(*values: bytes, timestamp: int = 1_000, **about: Any) -> bytearray:
     """A record batch as a producer would send it."""
     return records.encode_batch(
-        [records.Record(offset=i, timestamp=1_000, key=None, value=value) for i, value in enumerate(values)],
+        [
+            records.Record(offset=i, timestamp=timestamp, key=None, value=value)
+            for i, value in enumerate(values)
+        ],
         **about,
     )
 

@@ -1,0 +1,240 @@
+"""Metadata, topics, settings, offsets and coordinators, asked of one broker core."""
+
+import pytest
+
+from epoka.broker.api import HANDLERS
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages import (
+    api_versions,
+    create_partitions,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+)
+from tests.broker.client import create_topic, latest, read, write
+from tests.broker.world import World
+
+LIBRDKAFKA_GATES = {
+    0: (0, 7),
+    1: (4, 10),
+    10: (0, 0),
+    11: (0, 0),
+    12: (0, 0),
+    13: (0, 0),
+    14: (0, 0),
+    2: (1, 1),
+}
+"""API key to versions that must be inside the advertised range, or librdkafka switches features off."""
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(1)
+    create_topic(world, "t", partitions=2, replication_factor=1)
+    return world
+
+
+class TestApiVersions:
+    def test_only_what_is_served_is_advertised(self, world):
+        answer = world.call(1, api_versions.ApiVersionsRequest(), 3)
+        assert {each.api_key for each in answer.api_keys} == {each.key for each in HANDLERS.values()}
+        for each in answer.api_keys:
+            assert each.max_version == world.broker(1).served[each.api_key][1]
+
+    def test_the_gates_of_librdkafka_are_open(self, world):
+        ranges = {each.api_key: each for each in world.call(1, api_versions.ApiVersionsRequest(), 0).api_keys}
+        for key, (low, high) in LIBRDKAFKA_GATES.items():
+            assert ranges[key].min_version <= low <= high <= ranges[key].max_version
+
+    def test_the_level_is_a_finalized_feature(self, world):
+        answer = world.call(1, api_versions.ApiVersionsRequest(), 3)
+        assert [(each.name, each.max_version_level) for each in answer.finalized_features] == [
+            ("epoka.level", 5)
+        ]
+
+
+class TestMetadata:
+    def ask(self, world: World, *names: str, version: int = 12, **about) -> metadata.MetadataResponse:
+        topics = tuple(metadata.MetadataRequestTopic(name=name) for name in names) if names else None
+        return world.call(1, metadata.MetadataRequest(topics=topics, **about), version)
+
+    def test_tells_of_all_topics_and_brokers(self, world):
+        answer = self.ask(world)
+        assert [topic.name for topic in answer.topics] == ["t"]
+        assert [len(topic.partitions) for topic in answer.topics] == [2]
+        assert [(each.node_id, each.port) for each in answer.brokers] == [(1, 9001)]
+
+    def test_an_empty_list_means_none_except_in_version_0(self, world):
+        assert world.call(1, metadata.MetadataRequest(topics=()), 1).topics == ()
+        assert len(world.call(1, metadata.MetadataRequest(topics=()), 0).topics) == 1
+
+    def test_makes_missing_topics_where_that_is_allowed(self, world):
+        assert self.ask(world, "fresh").topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+        world.run_until(lambda: world.broker(1).image.topic("fresh") is not None)
+        assert self.ask(world, "fresh").topics[0].error_code == ErrorCode.NONE
+
+    def test_makes_nothing_when_the_client_forbids_it(self, world):
+        answer = self.ask(world, "fresh", allow_auto_topic_creation=False)
+        assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        world.run(1_000)
+        assert world.broker(1).image.topic("fresh") is None
+
+    @pytest.mark.parametrize("name", ["a b", "..", "x" * 250, ""])
+    def test_a_bad_name_is_refused(self, world, name):
+        assert self.ask(world, name).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    def test_fenced_brokers_are_not_shown(self):
+        world = World(3)
+        world.crash(3)
+        world.run_until(lambda: world.broker(1).image.broker(3).fenced)
+        answer = world.call(1, metadata.MetadataRequest(topics=None), 12)
+        assert [each.node_id for each in answer.brokers] == [1, 2]
+
+
+class TestTopics:
+    def test_a_deleted_topic_is_gone_when_the_answer_comes(self, world):
+        write(world, 1, "t", b"a")
+        request = delete_topics.DeleteTopicsRequest(topics=(delete_topics.DeleteTopicState(name="t"),))
+        assert world.call(1, request, 6).responses[0].error_code == ErrorCode.NONE
+        assert world.broker(1).image.topic("t") is None
+        assert ("t", 0) not in world.broker(1).replicas.logs.logs
+
+    def test_a_topic_made_again_under_the_same_name_is_empty(self, world):
+        write(world, 1, "t", b"old")
+        request = delete_topics.DeleteTopicsRequest(topics=(delete_topics.DeleteTopicState(name="t"),))
+        world.call(1, request, 6)
+        create_topic(world, "t", replication_factor=1)
+        assert read(world, 1, "t") == []
+
+    def test_partitions_are_added(self, world):
+        request = create_partitions.CreatePartitionsRequest(
+            topics=(create_partitions.CreatePartitionsTopic(name="t", count=5),)
+        )
+        assert world.call(1, request, 3).results[0].error_code == ErrorCode.NONE
+        assert world.broker(1).image.partition_count_of("t") == 5
+
+
+class TestSettings:
+    def describe(self, world: World, name: str) -> dict[str, tuple[str | None, int]]:
+        request = describe_configs.DescribeConfigsRequest(
+            resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name=name),)
+        )
+        result = world.call(1, request, 4).results[0]
+        assert result.error_code == ErrorCode.NONE, result
+        return {each.name: (each.value, each.config_source) for each in result.configs}
+
+    def test_a_change_is_described_and_takes_hold(self, world):
+        assert self.describe(world, "t")["retention.ms"] == (str(7 * 24 * 3600 * 1000), 5)
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=(
+                incremental_alter_configs.IncrementalAlterConfigsResource(
+                    resource_type=2,
+                    resource_name="t",
+                    configs=(
+                        incremental_alter_configs.IncrementallyAlterableConfig(
+                            name="max.message.bytes", config_operation=0, value="200"
+                        ),
+                    ),
+                ),
+            )
+        )
+        assert world.call(1, request, 1).responses[0].error_code == ErrorCode.NONE
+        assert self.describe(world, "t")["max.message.bytes"] == ("200", 1)
+        assert write(world, 1, "t", b"x" * 500).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+    def test_an_unknown_topic_has_none(self, world):
+        request = describe_configs.DescribeConfigsRequest(
+            resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name="missing"),)
+        )
+        assert world.call(1, request, 4).results[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class TestOffsets:
+    def list(self, world: World, timestamp: int) -> tuple[int, int]:
+        partition = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        request = list_offsets.ListOffsetsRequest(
+            topics=(list_offsets.ListOffsetsTopic(name="t", partitions=(partition,)),)
+        )
+        answer = world.call(1, request, 7).topics[0].partitions[0]
+        assert answer.error_code == ErrorCode.NONE
+        return answer.offset, answer.timestamp
+
+    def test_earliest_latest_by_time_and_the_newest(self, world):
+        for time in (100, 300, 200):
+            write(world, 1, "t", b"x", timestamp=time)
+        assert self.list(world, -2) == (0, -1)
+        assert self.list(world, -1) == (3, -1)
+        assert self.list(world, 150) == (1, 300)
+        assert self.list(world, 301) == (-1, -1)
+        assert self.list(world, -3) == (1, 300)
+
+    def test_deleting_records_moves_the_start(self, world):
+        for value in (b"a", b"b", b"c"):
+            write(world, 1, "t", value)
+
+        def delete(offset: int) -> tuple[int, int]:
+            request = delete_records.DeleteRecordsRequest(
+                topics=(
+                    delete_records.DeleteRecordsTopic(
+                        name="t", partitions=(delete_records.DeleteRecordsPartition(offset=offset),)
+                    ),
+                )
+            )
+            result = world.call(1, request, 2).topics[0].partitions[0]
+            return result.error_code, result.low_watermark
+
+        assert delete(2) == (ErrorCode.NONE, 2)
+        assert self.list(world, -2) == (2, -1)
+        assert delete(4)[0] == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert delete(-1) == (ErrorCode.NONE, 3)
+        assert latest(world, 1, "t") == 3
+
+    @pytest.mark.parametrize(("epoch", "expected"), [(0, (0, 1)), (1, (-1, -1))])
+    def test_where_a_leader_epoch_ended(self, world, epoch, expected):
+        write(world, 1, "t", b"a")
+        partition = offset_for_leader_epoch.OffsetForLeaderPartition(partition=0, leader_epoch=epoch)
+        request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            topics=(offset_for_leader_epoch.OffsetForLeaderTopic(topic="t", partitions=(partition,)),)
+        )
+        answer = world.call(1, request, 4).topics[0].partitions[0]
+        assert (answer.leader_epoch, answer.end_offset) == expected
+
+
+def test_every_producer_gets_an_id_of_its_own(world):
+    ids = [world.call(1, init_producer_id.InitProducerIdRequest(), 4).producer_id for _ in range(3)]
+    assert len(set(ids)) == 3
+
+
+def test_ids_are_not_given_twice_across_a_restart(world):
+    before = world.call(1, init_producer_id.InitProducerIdRequest(), 4).producer_id
+    world.stop(1)
+    world.start_broker(1)
+    world.run_until(lambda: world.all_unfenced([1]))
+    assert world.call(1, init_producer_id.InitProducerIdRequest(), 4).producer_id != before
+
+
+def test_transactions_are_refused_in_a_way_that_no_client_retries(world):
+    answer = world.call(1, init_producer_id.InitProducerIdRequest(transactional_id="tx"), 4)
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert not ErrorCode.of(answer.error_code).retriable
+
+
+def test_the_first_question_for_a_coordinator_makes_the_offsets_topic(world):
+    request = find_coordinator.FindCoordinatorRequest(key="g")
+    assert world.call(1, request, 2).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.run_until(lambda: world.broker(1).image.topic("__consumer_offsets") is not None)
+    answer = world.call(1, request, 2)
+    assert (answer.error_code, answer.node_id, answer.port) == (ErrorCode.NONE, 1, 9001)
+
+
+def test_the_cluster_is_described(world):
+    answer = world.call(1, describe_cluster.DescribeClusterRequest(), 0)
+    assert [(each.broker_id, each.port) for each in answer.brokers] == [(1, 9001)]
+    assert answer.cluster_id == "test-cluster"
