@@ -1,7 +1,7 @@
 """A whole cluster of cores on a virtual clock: one controller, some brokers, memory for disks, no sockets.
 
-Messages go through the codec and take one millisecond. A test may cut links, hold messages, crash a broker and
-bring it back with or without its disk; then it runs the world until something is true.
+Messages go through the codec and take one millisecond. A test may cut links, hold messages, crash a broker
+and bring it back with or without its disk; then it runs the world until something is true.
 """
 
 from __future__ import annotations
