@@ -1,35 +1,50 @@
 """Builds cores out of a configuration: opens the disks, fills in the cores' settings, says where others are.
 
-The only place that knows how a broker or a controller is put together.
+The only place that knows how a broker or a controller is put together. Whatever keeps a node from starting
+is told in one sentence that names it; nothing on the disks is overwritten then.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from epoka.broker.config import BrokerConfig, Listener
+from epoka.broker.config import BrokerConfig
+from epoka.broker.config import Listener as BrokerListener
 from epoka.broker.core import BrokerCore
 from epoka.broker.groups import GroupConfig
+from epoka.broker.replica import Replica
 from epoka.controller.config import ControllerConfig
 from epoka.controller.core import ControllerCore
 from epoka.controller.metadata_log import MetadataLogFailed
 from epoka.coordination.metadata_log import StoredMetadataLog
-from epoka.log.directory import DirectoryRefused, LogDirectory
+from epoka.log.config import NEVER
+from epoka.log.directory import META, DirectoryRefused, LogDirectory
 from epoka.log.store import FileStore, StorageError
+from epoka.model.config_keys import Value
 from epoka.model.events import CONTROLLER
 from epoka.model.levels import FeatureLevel
-from epoka.node.chores import Chore
+from epoka.model.topic_configs import TOPIC_KEYS
+from epoka.node.chores import Chore, Work
 from epoka.node.client import Address, Resolve
 from epoka.node.config import NodeConfig
-from epoka.node.keys import CONTROL_LISTENER, Endpoint
-from epoka.node.runtime import Ending
+from epoka.node.keys import NODE_KEYS, Endpoint
+from epoka.node.properties import entries
 
-DEFAULT_CLUSTER_ID = "epoka"
-METADATA_FOLDER = "__cluster_metadata-0"
+FLUSH_CHECK_MS = 1_000
+CONTROLLER_FOLDER = "controller"
+"""Where in its folder a controller lives; a broker of the same node has the rest."""
+
+
+class StartFailed(Exception):
+    """The node cannot start, for a reason outside of it; the text says what and why."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -38,8 +53,10 @@ class Part(msgspec.Struct, frozen=True):
     core: Any
     resolve: Resolve
     """Where the core's `Send` effects find the other nodes."""
-    close: Callable[[Ending], None]
-    """Puts the disks to rest; a clean ending leaves the clean-shutdown marker."""
+    close: Callable[[], None]
+    """Puts the disks in order; may raise StorageError."""
+    abandon: Callable[[], None]
+    """Lets the disks go as they are, as a crash does."""
     chores: tuple[Chore, ...] = ()
 
 
@@ -48,136 +65,217 @@ Build = Callable[[NodeConfig, tuple[Endpoint, ...], int], Part]
 
 
 def build_broker(config: NodeConfig, endpoints: tuple[Endpoint, ...], now: int) -> Part:
-    if len(config.log_dirs) != 1:
-        raise StorageError("log.dirs names more than one directory; a broker keeps its logs in one")
-    try:
-        directory = LogDirectory.open(
-            FileStore(config.log_dirs[0]), cluster_id=_cluster_id(config), node_id=config.node_id, now=now
+    """A broker on the files of `log.dirs`."""
+    path = config.log_dirs[0]
+    cluster_id = config.string("cluster.id") or read_cluster_id(path)
+    cluster_id = cluster_id or read_cluster_id(config.metadata_log_dir / CONTROLLER_FOLDER)
+    if cluster_id is None:
+        raise StartFailed(
+            f"{path} belongs to no cluster yet, and cluster.id does not say which it is to join"
         )
-    except DirectoryRefused as refused:
-        raise StorageError(str(refused)) from refused
-    core = BrokerCore(broker_config(config, endpoints, directory), directory, _new_member_id)
+    directory = _open_directory(path, cluster_id, config.node_id, now)
+    core = BrokerCore(broker_config(config, cluster_id, endpoints, directory), directory, new_member_id)
 
-    def resolve(node_id: int) -> tuple[Address, ...]:
-        if node_id == CONTROLLER:
+    def resolve(to: int) -> Sequence[Address]:
+        if to == CONTROLLER:
             return config.controller_addresses
-        known = core.image.broker(node_id)
-        endpoint = None if known is None else known.control_endpoint
-        return () if endpoint is None else ((endpoint.host, endpoint.port),)
+        registration = core.image.broker(to)
+        door = None if registration is None else registration.control_endpoint
+        return () if door is None else ((door.host, door.port),)
 
-    def close(ending: Ending) -> None:
-        if ending.clean:
-            directory.checkpoint(core.replicas.high_watermarks())
-            directory.shutdown(core.lifecycle.broker_epoch)
-        else:
-            directory.abandon()
+    def close() -> None:
+        for replica in core.replicas.by_key.values():
+            replica.log.high_watermark = replica.high_watermark
+        directory.shutdown(core.lifecycle.broker_epoch)
 
-    return Part(core, resolve, close, _broker_chores(config, core, directory))
-
-
-def broker_config(
-    config: NodeConfig, endpoints: tuple[Endpoint, ...], directory: LogDirectory
-) -> BrokerConfig:
-    """The broker core's settings. Clients' doors come first, in the order of `listeners`."""
-    doors = sorted(endpoints, key=lambda endpoint: endpoint.name == CONTROL_LISTENER)
-    number = config.integer
-    return BrokerConfig(
-        broker_id=config.node_id,
-        cluster_id=_cluster_id(config),
-        incarnation_id=uuid.uuid4(),
-        listeners=tuple(Listener(door.name, door.host, door.port) for door in doors),
-        directory_ids=(directory.directory_id,),
-        rack=config.string("broker.rack"),
-        previous_broker_epoch=directory.previous_generation,
-        auto_create_topics=config.flag("auto.create.topics.enable"),
-        num_partitions=number("num.partitions"),
-        default_replication_factor=number("default.replication.factor"),
-        offsets_topic_partitions=number("offsets.topic.num.partitions"),
-        offsets_topic_replication_factor=number("offsets.topic.replication.factor"),
-        topic_defaults={name: config[name] for name in config.explicit},
-        described={name: text for name in config if (text := _text(config, name)) is not None},
-        heartbeat_interval_ms=number("broker.heartbeat.interval.ms"),
-        heartbeat_timeout_ms=number("broker.heartbeat.timeout.ms"),
-        registration_timeout_ms=number("initial.broker.registration.timeout.ms"),
-        controlled_shutdown_timeout_ms=number("controlled.shutdown.max.wait.ms"),
-        request_timeout_ms=number("request.timeout.ms"),
-        replica_lag_time_max_ms=number("replica.lag.time.max.ms"),
-        replica_fetch_wait_max_ms=number("replica.fetch.wait.max.ms"),
-        replica_fetch_max_bytes=number("replica.fetch.max.bytes"),
-        replica_fetch_response_max_bytes=number("replica.fetch.response.max.bytes"),
-        replica_fetch_backoff_ms=number("replica.fetch.backoff.ms"),
-        fetch_max_bytes=number("fetch.max.bytes"),
-        fetch_session_slots=number("max.incremental.fetch.session.cache.slots"),
-        groups=GroupConfig(
-            min_session_timeout_ms=number("group.min.session.timeout.ms"),
-            max_session_timeout_ms=number("group.max.session.timeout.ms"),
-            initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),
-            offsets_retention_ms=number("offsets.retention.minutes") * 60_000,
-            offsets_retention_check_interval_ms=number("offsets.retention.check.interval.ms"),
-            partitions=number("offsets.topic.num.partitions"),
-        ),
-    )
-
-
-def _broker_chores(config: NodeConfig, core: BrokerCore, directory: LogDirectory) -> tuple[Chore, ...]:
-    def checkpoint(now: int) -> Iterator[None]:
-        directory.checkpoint(core.replicas.high_watermarks())
-        yield
-
-    def retain(now: int) -> Iterator[None]:
-        for replica in list(core.replicas.by_key.values()):
-            replica.log.apply_retention(now, replica.high_watermark)
-            yield
-
-    def compact(now: int) -> Iterator[None]:
-        for replica in list(core.replicas.by_key.values()):
-            if replica.log.config.compacts:
-                replica.log.compact(now, replica.high_watermark)
-            yield
-
-    return (
-        Chore("the checkpoint", config.integer("replica.high.watermark.checkpoint.interval.ms"), checkpoint),
-        Chore("retention", config.integer("log.retention.check.interval.ms"), retain),
-        Chore("compaction", config.integer("log.cleaner.backoff.ms"), compact),
+    return Part(
+        core,
+        resolve,
+        close,
+        abandon=directory.abandon,
+        chores=broker_chores(config, core, directory),
     )
 
 
 def build_controller(config: NodeConfig, endpoints: tuple[Endpoint, ...], now: int) -> Part:
-    store = FileStore(config.metadata_log_dir).folder(METADATA_FOLDER)
-    store.lock()
-    try:
-        log = StoredMetadataLog(store)
-    except MetadataLogFailed as failure:
-        store.unlock()
-        raise StorageError(str(failure)) from failure
-    core = ControllerCore(
-        config.node_id, _cluster_id(config), log, controller_config(config), new_id=uuid.uuid4
+    """A controller on the files of `metadata.log.dir`; a new one founds the cluster."""
+    path = config.metadata_log_dir / CONTROLLER_FOLDER
+    cluster_id = config.string("cluster.id") or read_cluster_id(path) or new_cluster_id()
+    directory = _open_directory(path, cluster_id, config.node_id, now)
+    with _starting(path):
+        log = StoredMetadataLog(FileStore(path / "metadata"))
+    core = ControllerCore(config.node_id, cluster_id, log, controller_config(config), new_id=uuid.uuid4)
+
+    def abandon() -> None:
+        log.close()
+        directory.abandon()
+
+    return Part(core, lambda to: (), close=abandon, abandon=abandon)
+
+
+def broker_config(
+    config: NodeConfig, cluster_id: str, endpoints: tuple[Endpoint, ...], directory: LogDirectory
+) -> BrokerConfig:
+    """The settings of a broker core."""
+    integer = config.integer
+    return BrokerConfig(
+        broker_id=config.node_id,
+        cluster_id=cluster_id,
+        incarnation_id=uuid.uuid4(),
+        listeners=tuple(BrokerListener(each.name, each.host, each.port) for each in endpoints),
+        directory_ids=(directory.directory_id,),
+        rack=config.string("broker.rack"),
+        previous_broker_epoch=directory.previous_generation,
+        auto_create_topics=config.flag("auto.create.topics.enable"),
+        num_partitions=integer("num.partitions"),
+        default_replication_factor=integer("default.replication.factor"),
+        offsets_topic_partitions=integer("offsets.topic.num.partitions"),
+        offsets_topic_replication_factor=integer("offsets.topic.replication.factor"),
+        topic_defaults=topic_defaults(config),
+        described=described(config),
+        heartbeat_interval_ms=integer("broker.heartbeat.interval.ms"),
+        heartbeat_timeout_ms=integer("broker.heartbeat.timeout.ms"),
+        registration_timeout_ms=integer("initial.broker.registration.timeout.ms"),
+        controlled_shutdown_timeout_ms=integer("controlled.shutdown.max.wait.ms"),
+        request_timeout_ms=integer("request.timeout.ms"),
+        replica_lag_time_max_ms=integer("replica.lag.time.max.ms"),
+        replica_fetch_wait_max_ms=integer("replica.fetch.wait.max.ms"),
+        replica_fetch_max_bytes=integer("replica.fetch.max.bytes"),
+        replica_fetch_response_max_bytes=integer("replica.fetch.response.max.bytes"),
+        replica_fetch_backoff_ms=integer("replica.fetch.backoff.ms"),
+        fetch_max_bytes=integer("fetch.max.bytes"),
+        fetch_session_slots=integer("max.incremental.fetch.session.cache.slots"),
+        max_produce_bytes=integer("socket.request.max.bytes"),
+        groups=GroupConfig(
+            min_session_timeout_ms=integer("group.min.session.timeout.ms"),
+            max_session_timeout_ms=integer("group.max.session.timeout.ms"),
+            max_size=integer("group.max.size"),
+            initial_rebalance_delay_ms=integer("group.initial.rebalance.delay.ms"),
+            offsets_retention_ms=integer("offsets.retention.minutes") * 60_000,
+            offsets_retention_check_interval_ms=integer("offsets.retention.check.interval.ms"),
+            offset_metadata_max_bytes=integer("offset.metadata.max.bytes"),
+            partitions=integer("offsets.topic.num.partitions"),
+        ),
     )
-    return Part(core, lambda node_id: (), lambda ending: store.unlock())
 
 
 def controller_config(config: NodeConfig) -> ControllerConfig:
-    number = config.integer
+    """The settings of a controller core."""
     return ControllerConfig(
-        session_timeout_ms=number("controller.heartbeat.timeout.ms"),
+        session_timeout_ms=config.integer("controller.heartbeat.timeout.ms"),
         initial_level=FeatureLevel.parse(config.string("epoka.level") or ""),
-        num_partitions=number("num.partitions"),
-        default_replication_factor=number("default.replication.factor"),
-        topic_defaults={name: text for name in config.explicit if (text := _text(config, name)) is not None},
+        num_partitions=config.integer("num.partitions"),
+        default_replication_factor=config.integer("default.replication.factor"),
+        topic_defaults=topic_defaults(config),
         auto_leader_rebalance=config.flag("auto.leader.rebalance.enable"),
-        leader_imbalance_check_interval_ms=number("leader.imbalance.check.interval.seconds") * 1000,
+        leader_imbalance_check_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,
     )
 
 
-def _cluster_id(config: NodeConfig) -> str:
-    return config.string("cluster.id") or DEFAULT_CLUSTER_ID
+def topic_defaults(config: NodeConfig) -> dict[str, Value]:
+    """What the operator has set for all topics, under the names of the node keys."""
+    names = {synonym for key in TOPIC_KEYS.values() for synonym in key.synonyms}
+    return {name: config[name] for name in sorted(names & config.explicit)}
 
 
-def _text(config: NodeConfig, name: str) -> str | None:
-    from epoka.node.keys import NODE_KEYS
+def described(config: NodeConfig) -> dict[str, str]:
+    """Every setting as text, as DescribeConfigs tells it."""
+    texts = {name: NODE_KEYS[name].text(value) for name, value in config.items()}
+    return {name: text for name, text in texts.items() if text is not None}
 
-    return NODE_KEYS[name].text(config[name])
+
+def broker_chores(config: NodeConfig, core: BrokerCore, directory: LogDirectory) -> tuple[Chore, ...]:
+    """What a broker does on the side with its logs."""
+    written: dict[tuple[str, int], int] = {}
+    flushed_at: dict[tuple[str, int], int] = {}
+
+    def checkpoint(now: int) -> Work:
+        marks = high_watermarks(core)
+        if marks != written:
+            directory.checkpoint(marks)
+            written.clear()
+            written.update(marks)
+        yield None
+
+    def retention(now: int) -> Work:
+        for replica in list(core.replicas.by_key.values()):
+            if is_kept(replica):
+                replica.log.apply_retention(now, replica.high_watermark)
+            yield None
+
+    def compaction(now: int) -> Work:
+        for replica in list(core.replicas.by_key.values()):
+            if not replica.log.config.compacts or not is_kept(replica):
+                continue
+            try:
+                yield partial(replica.log.compact, now, replica.high_watermark)
+            except (StorageError, OSError, ValueError):
+                # A partition that was deleted meanwhile takes its files away under the other thread.
+                if is_kept(replica):
+                    raise
+
+    def flush(now: int) -> Work:
+        for place, log in list(directory.logs.items()):
+            if (
+                log.config.flush_ms == NEVER
+                or log.failure is not None
+                or log.recovery_point == log.end_offset
+            ):
+                flushed_at.pop(place, None)
+            elif now - flushed_at.setdefault(place, now) >= log.config.flush_ms:
+                log.flush()
+                del flushed_at[place]
+                yield None
+
+    def is_kept(replica: Replica) -> bool:
+        return directory.log(replica.topic, replica.index) is replica.log
+
+    chores = [
+        Chore("checkpoint", config.integer("replica.high.watermark.checkpoint.interval.ms"), checkpoint),
+        Chore("retention", config.integer("log.retention.check.interval.ms"), retention),
+        Chore("flush", FLUSH_CHECK_MS, flush),
+    ]
+    if config.flag("log.cleaner.enable"):
+        chores.append(Chore("compaction", config.integer("log.cleaner.backoff.ms"), compaction))
+    return tuple(chores)
 
 
-def _new_member_id(client_id: str) -> str:
+def high_watermarks(core: BrokerCore) -> dict[tuple[str, int], int]:
+    """How far every partition of the broker is committed, as far as it knows."""
+    return {(each.topic, each.index): each.high_watermark for each in core.replicas.by_key.values()}
+
+
+def new_cluster_id() -> str:
+    """22 letters that no other cluster has."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "_")
+
+
+def new_member_id(client_id: str) -> str:
+    """A group member's id that was never used before."""
     return f"{client_id}-{uuid.uuid4()}"
+
+
+def read_cluster_id(folder: Path) -> str | None:
+    """Which cluster a folder belongs to; None when it belongs to none yet."""
+    try:
+        content = (folder / META).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartFailed(f"{folder / META} cannot be read: {error}") from error
+    return next((value for _, name, value in entries(content) if name == "cluster.id"), None)
+
+
+def _open_directory(path: Path, cluster_id: str, node_id: int, now: int) -> LogDirectory:
+    with _starting(path):
+        return LogDirectory.open(FileStore(path), cluster_id=cluster_id, node_id=node_id, now=now)
+
+
+@contextlib.contextmanager
+def _starting(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (DirectoryRefused, StorageError, MetadataLogFailed) as error:
+        raise StartFailed(str(error)) from error
+    except OSError as error:
+        raise StartFailed(f"{path} cannot be used: {error.strerror or error}") from error

@@ -6,35 +6,35 @@ done, then the controller. Only a second signal, or a core that never comes to i
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import logging
 import signal
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from epoka.log.store import StorageError
 from epoka.model.events import CONTROLLER, Stop, StorageFailed
 from epoka.model.ledger import LedgerEvent
 from epoka.node.assembly import Build, Part, build_broker, build_controller
+from epoka.node.assembly import StartFailed as StartFailed
 from epoka.node.chores import Chores
 from epoka.node.client import ClientLimits, Links
-from epoka.node.config import NodeConfig
+from epoka.node.config import ConfigError, NodeConfig, load
 from epoka.node.keys import CONTROL_LISTENER, WILDCARD_HOSTS, Endpoint
 from epoka.node.lines import write_lines
-from epoka.node.runtime import EXIT_CLEAN, EXIT_FAILED, Clock, Ending, Runtime, report_nowhere
+from epoka.node.runtime import EXIT_BUG, EXIT_CLEAN, EXIT_FAILED, Clock, Ending, Runtime, report_nowhere
 from epoka.node.server import Listener, ServerLimits
 from epoka.node.switchboard import Gate, Switchboard, open_gate
 
 log = logging.getLogger(__name__)
 
+EXIT_USAGE = 2
 STOP_GRACE_MS = 10_000
 """How much longer than `controlled.shutdown.max.wait.ms` a core may take to come to its end."""
-
-
-class StartFailed(Exception):
-    """The node cannot start, for a reason outside of it; the text says what and why."""
 
 
 class _Driven:
@@ -46,6 +46,20 @@ class _Driven:
         self.links = links
         self.chores = chores
         self.ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._at_rest = False
+
+    def put_to_rest(self, *, in_order: bool) -> None:
+        """Stop driving and let the disks go; in order, or as a crash would. StorageError if order fails."""
+        if self._at_rest:
+            return
+        self._at_rest = True
+        self.chores.close()
+        self.runtime.close()
+        self.links.close()
+        if in_order:
+            self.part.close()
+        else:
+            self.part.abandon()
 
 
 class Node:
@@ -80,7 +94,7 @@ class Node:
         return tuple(each.part.core for each in self._driven)
 
     async def start(self) -> None:
-        """Bind, build, serve; StartFailed or StorageError when the world does not allow it."""
+        """Bind, build, begin, serve; StartFailed when the world does not allow it."""
         config = self.config
         try:
             await self._bind()
@@ -89,6 +103,9 @@ class Node:
                 self._drive("controller", self._build_controller(config, self.endpoints, now), CONTROLLER)
             if config.is_broker:
                 self._drive("broker", self._build_broker(config, self.endpoints, now), config.node_id)
+            for driven in self._driven:
+                driven.runtime.start()
+                driven.chores.start()
             runtimes = [each.runtime for each in self._driven]
             for name, listener in self._listeners.items():
                 # Clients only ever speak to the broker; the controller has no door but the control listener.
@@ -97,9 +114,6 @@ class Node:
         except BaseException:
             self.kill()
             raise
-        for driven in self._driven:
-            driven.runtime.start()
-            driven.chores.start()
 
     def stop(self) -> None:
         """Ask for a controlled shutdown; asked again, end at once."""
@@ -114,9 +128,7 @@ class Node:
         for listener in self._listeners.values():
             listener.abort()
         for driven in self._driven:
-            driven.chores.close()
-            driven.runtime.close()
-            driven.links.close()
+            driven.put_to_rest(in_order=False)
             self.switchboard.leave(driven.runtime)
         self._finish(Ending(EXIT_FAILED, False, "killed"))
 
@@ -133,16 +145,16 @@ class Node:
     async def wait(self) -> Ending:
         """Until the node has come to its end, in order or not; everything is closed then."""
         ending = await asyncio.shield(self._finished)
-        for driven in self._driven:
-            driven.chores.close()
         for listener in self._listeners.values():
             await listener.close()
         for driven in self._driven:
-            driven.runtime.close()
-            driven.links.close()
+            try:
+                # After a defect of ours nothing that a core believes may be written down as true.
+                driven.put_to_rest(in_order=ending.code != EXIT_BUG)
+            except StorageError as error:
+                log.error("the disk failed at the end: %s", error, extra={"node": self.config.node_id})
+                ending = Ending(EXIT_FAILED, False, f"the disk failed at the end: {error}")
             self.switchboard.leave(driven.runtime)
-            if ending.reason != "killed":
-                driven.part.close(driven.ended.result() if driven.ended.done() else ending)
         return ending
 
     async def _bind(self) -> None:
@@ -243,6 +255,18 @@ def client_limits(config: NodeConfig) -> ClientLimits:
     )
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The node of one configuration file, as a process."""
+    parser = argparse.ArgumentParser(prog="python -m epoka.node.process", description=main.__doc__)
+    parser.add_argument("--config", required=True, metavar="FILE", help="a .properties file")
+    try:
+        config = load(parser.parse_args(arguments).config)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_USAGE
+    return run(config)
+
+
 def run(
     config: NodeConfig,
     *,
@@ -269,7 +293,7 @@ async def _run(new_node: Callable[[], Node], on_start: Callable[[Node], None] | 
     node = new_node()
     try:
         await node.start()
-    except (StartFailed, StorageError) as error:
+    except StartFailed as error:
         log.error("the node cannot start: %s", error)
         return EXIT_FAILED
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -307,3 +331,7 @@ def _allow_many_files(connections: int) -> None:
         wanted = min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

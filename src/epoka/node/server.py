@@ -168,7 +168,7 @@ class Listener:
     def find(self, api_key: int) -> tuple[Runtime, int, int] | None:
         """Who serves an API here, and in which versions."""
         for runtime in self.runtimes:
-            versions = runtime.core.served.get(api_key)
+            versions = runtime.served.get(api_key)
             if versions is not None:
                 return runtime, versions[0], versions[1]
         return None
