@@ -3,7 +3,7 @@
     metadata-<base offset>.log       batches, one file from snapshot to snapshot
     snapshot-<last offset>.image     a whole image, in one batch of the same form
 
-A batch is a header (magic, base offset, count, length and checksum of the payload, checksum of the header) and
+A batch is a header (magic, base offset, count, length and checksum of the payload, its own checksum) and
 a payload of length-prefixed records. Because a batch is flushed before the next is written, a crash can only
 leave the last one torn: that one is cut off, and said. Anything else that is wrong is damage: the log is not
 opened, nothing is overwritten, and the message names the file and the position.
