@@ -27,6 +27,9 @@ DEFAULT_MAX_ELEMENTS = 1_000_000
 # Byte strings longer than this are not copied together with their neighbours by `encode_parts`.
 SEPARATE_FROM = 1024
 
+# What an encoder raises when a value does not fit; a field that must not be lost raises EncodeError itself.
+_UNFIT = (struct.error, TypeError, AttributeError, ValueError, OverflowError)
+
 _SCHEMA_FOLDER = Path(__file__).with_name("schemas")
 _schemas: dict[str, Schema] = {}
 _encoders: dict[tuple[type, int], Encoder] = {}
@@ -41,9 +44,7 @@ def encode(message: msgspec.Struct, version: int) -> bytes:
     encoder = _encoders.get(key) or _new_encoder(*key)
     try:
         return b"".join(encoder(message))
-    except EncodeError:
-        raise
-    except Exception as error:
+    except _UNFIT as error:
         raise _explained(message, version, error) from error
 
 
@@ -66,9 +67,7 @@ def encode_parts(message: msgspec.Struct, version: int) -> list[bytes | memoryvi
         if start < len(parts):
             gathered.append(b"".join(parts[start:]))
         return gathered
-    except EncodeError:
-        raise
-    except Exception as error:
+    except _UNFIT as error:
         raise _explained(message, version, error) from error
 
 

@@ -209,9 +209,9 @@ class _DecoderSource(Source):
             arguments.pop()
         return f"{self.class_name(struct_type.name)}({', '.join(arguments)})"
 
-    def read_struct(self, struct_type: StructType, label: str, values: dict[str, str] | None = None) -> str:
-        """Emits the reading of a struct; the expression that makes it. `values` receives its fields."""
-        values = {} if values is None else values
+    def read_struct(self, struct_type: StructType, label: str) -> str:
+        """Emits the reading of a struct; the expression that makes it."""
+        values: dict[str, str] = {}
         for field in self.layout.present(struct_type):
             values[field.name] = self.read_field(field, f"{label}.{field.name}")
         if self.flexible:
@@ -372,17 +372,17 @@ class _DecoderSource(Source):
     def read_guessed(
         self, struct_type: StructType, count: str, elements: str, append: str, label: str
     ) -> None:
-        guesses = self.constant(self.guesses(struct_type), "g")
+        guesses, left = self.constant(self.guesses(struct_type), "g"), self.fresh("n")
+        run = f"pos, {count}, budget = {guesses}.run(view, pos, end, {count}, budget, {elements})"
+        self.emit(run)
         with self.block(f"while {count}:"):
-            self.emit(f"pos, {count}, budget = {guesses}.run(view, pos, end, {count}, budget, {elements})")
-            with self.block(f"if not {count}:"):
-                self.emit("break")
-            values: dict[str, str] = {}
-            element = self.read_struct(struct_type, label, values)
-            arrays = [field.name for field in self.layout.present(struct_type) if field.type.array]
-            self.emit(f"{append}({element})")
-            self.emit(f"{count} -= 1")
-            self.emit(f"{guesses}.saw({', '.join(f'len({values[name]})' for name in arrays)})")
+            self.emit(f"{left} = {count}")
+            with self.block(f"if {guesses}.turn(view, pos, end):"):
+                self.emit(run)
+            with self.block(f"if {count} == {left}:"):
+                element = self.read_struct(struct_type, label)
+                self.emit(f"{append}({element})")
+                self.emit(f"{count} -= 1")
 
     def guesses(self, struct_type: StructType) -> Guesses:
         values = {field.name: f"{{f{index}}}" for index, field in enumerate(self.layout.present(struct_type))}

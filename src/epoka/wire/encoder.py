@@ -97,7 +97,7 @@ ARRAYS = {code: ArrayPackers(code) for code, _ in FIXED.values() if code != "16s
 def long_string(length: int) -> bytes:
     """The compact prefix of a string that is not short."""
     if length > MAX_STRING + 1:
-        raise EncodeError(f"a string of {length - 1} bytes; the most is {MAX_STRING}")
+        raise OverflowError(f"a string of {length - 1} bytes; the most is {MAX_STRING}")
     return write_uvarint(length)
 
 
