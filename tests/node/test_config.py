@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from epoka.model.config_keys import BadValue
+from epoka.model.topic_configs import TOPIC_KEYS
 from epoka.node.config import ConfigError, NodeConfig, load, parse
 from epoka.node.keys import BY_ANY_NAME, NODE_KEYS, Endpoint
 
@@ -89,7 +90,7 @@ def test_a_topic_key_on_a_node_names_the_node_key() -> None:
         ("connections.max.idle.ms", "0", "must be at least 1, or -1 for no limit, not '0'"),
         ("epoka.level", "legacy", "must be one of heartbeats, shared-updates, eligible-isr, fetch-epochs"),
         ("cluster.id", "two words", "must be 1 to 64 letters, digits, '-' or '_', not 'two words'"),
-        ("log.dirs", "/a,/a", "must not name a folder twice, not '/a,/a'"),
+        ("log.dirs", "/a,/b", "must name one folder, not '/a,/b'"),
         ("log.retention.ms", "-2", "must be at least -1, not '-2'"),
     ],
 )
@@ -209,13 +210,13 @@ def test_the_finer_retention_key_goes_before_the_coarser() -> None:
 def test_a_properties_file_is_read_with_its_oddities(tmp_path: Path) -> None:
     file = tmp_path / "node.properties"
     file.write_text(
-        "# a comment\n! another\n\n  node.id = 3\nlog.dirs: /a,\\\n    /b\n"
+        "# a comment\n! another\n\n  node.id = 3\nlog.dirs: /a/\\\n    b\n"
         "controller.connect one:9093\nbroker.rack=caf\\u00e9 \\# 1\r\nnum.partitions=4",
         encoding="utf-8",
     )
     config = load(file)
     assert config.node_id == 3
-    assert config.log_dirs == (Path("/a"), Path("/b"))
+    assert config.log_dirs == (Path("/a/b"),)
     assert config.controller_addresses == (("one", 9093),)
     assert config["broker.rack"] == "café # 1"
     assert config.integer("num.partitions") == 4
@@ -251,7 +252,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_list_value_goes_to_text_and_back() -> None:
-    key = NODE_KEYS["log.dirs"]
-    assert key.parse(key.text(("/a", "/b")) or "") == ("/a", "/b")
+    key = NODE_KEYS["process.roles"]
+    assert key.parse(key.text(("broker", "controller")) or "") == ("broker", "controller")
     with pytest.raises(BadValue):
         key.parse(" , ")
+
+
+def test_every_node_key_that_a_topic_inherits_from_exists() -> None:
+    assert {name for key in TOPIC_KEYS.values() for name in key.synonyms} <= set(NODE_KEYS)

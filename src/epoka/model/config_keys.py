@@ -60,8 +60,6 @@ class ConfigKey(msgspec.Struct, frozen=True):
     check: Check | None = None
     synonyms: tuple[str, ...] = ()
     """Of a topic key: the node keys that give its default, best first. Of a node key: its other names."""
-    dynamic: bool = False
-    """Whether it may be changed while the node runs."""
 
     def parse(self, text: str) -> Value:
         """The typed value of `text`, or BadValue."""

@@ -55,9 +55,8 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             "file.delete.delay.ms",
             Kind.LONG,
             60_000,
-            "How long a removed segment's file may still be read.",
+            "Accepted as Kafka accepts it. Files go as soon as nothing needs them.",
             at_least(0),
-            ("log.segment.delete.delay.ms",),
         ),
         ConfigKey(
             "flush.messages",
@@ -79,7 +78,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             "follower.replication.throttled.replicas",
             Kind.LIST,
             (),
-            "Replicas, as partition:broker, whose fetching is held to the throttle; `*` for all.",
+            "Accepted as Kafka accepts it. Replication is not throttled.",
         ),
         ConfigKey(
             "index.interval.bytes",
@@ -93,15 +92,14 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             "leader.replication.throttled.replicas",
             Kind.LIST,
             (),
-            "Replicas, as partition:broker, that are served within the throttle; `*` for all.",
+            "Accepted as Kafka accepts it. Replication is not throttled.",
         ),
         ConfigKey(
             "max.compaction.lag.ms",
             Kind.LONG,
             MAX_LONG,
-            "After how long a record must have been offered to compaction.",
+            "Accepted as Kafka accepts it. Compaction begins by min.cleanable.dirty.ratio.",
             at_least(1),
-            ("log.cleaner.max.compaction.lag.ms",),
         ),
         ConfigKey(
             "max.message.bytes",
@@ -164,8 +162,6 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             Kind.BOOLEAN,
             False,
             "Accepted as Kafka accepts it. Segments grow as they are written.",
-            None,
-            ("log.preallocate",),
         ),
         ConfigKey(
             "retention.bytes",
@@ -195,9 +191,8 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             "segment.index.bytes",
             Kind.INT,
             10 * 1024 * 1024,
-            "The size at which a segment's offset index is full and a new segment is begun.",
+            "Accepted as Kafka accepts it. An index grows with its segment.",
             at_least(4),
-            ("log.index.size.max.bytes",),
         ),
         ConfigKey(
             "segment.jitter.ms",
@@ -205,7 +200,6 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
             0,
             "Accepted as Kafka accepts it. Segments roll when their time has come.",
             at_least(0),
-            ("log.roll.jitter.ms",),
         ),
         ConfigKey(
             "segment.ms",
