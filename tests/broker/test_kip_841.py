@@ -141,7 +141,7 @@ def test_a_rolling_restart_under_load_loses_nothing():
             leader = world.partition("orders").leader
             if leader > 0 and world.nodes[leader].alive:
                 answers = producing(world, leader, "orders", value)
-                world.run_until(lambda: bool(answers))
+                world.run_until(lambda answers=answers: bool(answers))
                 if answers[0] != "hung up" and produced(answers).error_code == ErrorCode.NONE:
                     acknowledged.append(value)
                     return

@@ -56,6 +56,9 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     max_produce_bytes: int = 104_857_600
     producer_id_block: int = 1_000
 
+    ledger_topic: bool = False
+    """Whether the broker's ledger events go to the topic `__epoka_ledger`."""
+
     groups: GroupConfig = GroupConfig()
 
     def client_listener(self) -> Listener:

@@ -14,7 +14,7 @@ import msgspec
 
 from epoka.broker import api
 from epoka.broker.config import BrokerConfig
-from epoka.broker.deadlines import Deadlines
+from epoka.broker.deadlines import Deadline, Deadlines
 from epoka.broker.fetch_sessions import FetchSessions
 from epoka.broker.following import Following
 from epoka.broker.isr_changes import IsrChanges
@@ -24,6 +24,7 @@ from epoka.broker.offsets_topic import OffsetsTopic
 from epoka.broker.producer_ids import ProducerIds
 from epoka.broker.replicas import Logs, Replicas
 from epoka.fencing.verdict import Rules, Verdict
+from epoka.model import ledger_outbox
 from epoka.model.events import (
     Disconnected,
     Effect,
@@ -40,6 +41,9 @@ from epoka.model.events import (
 )
 from epoka.model.image import ClusterImage, Delta
 from epoka.model.ledger import LedgerEvent
+from epoka.model.ledger_outbox import LedgerOutbox
+
+EVENTS_PER_MS = 1024
 
 Answered = Callable[[Any, int], None]
 """What to do with the answer to a request of ours; the message is None when there was none."""
@@ -75,6 +79,8 @@ class BrokerCore:
         self._answered: dict[int, Answered] = {}
         self._next_token = 1
         self._event_id = 0
+        self._outbox = LedgerOutbox()
+        self._outbox_alarm: Deadline | None = None
         self._waiting: dict[int, dict[int, Callable[[], None]]] = {}
 
     @property
@@ -84,6 +90,8 @@ class BrokerCore:
     def start(self, now: int) -> list[Effect]:
         self._effects = []
         self.now = now
+        # A later life never repeats an id, so a reader of the ledger can tell events apart.
+        self._event_id = now * EVENTS_PER_MS
         self.lifecycle.start(now)
         self.replicas.start(now)
         return self._effects
@@ -173,6 +181,9 @@ class BrokerCore:
             event_id=self._event_id,
         )
         self._effects.append(Report(stamped))
+        if self.config.ledger_topic:
+            self._outbox.add(stamped, now)
+            self._send_ledger_later()
 
     def report_verdict(self, verdict: Verdict, now: int, **about: Any) -> None:
         self.report(
@@ -188,6 +199,29 @@ class BrokerCore:
             ),
             now,
         )
+
+    def _send_ledger_later(self) -> None:
+        due = self._outbox.due
+        if due is not None and (self._outbox_alarm is None or self._outbox_alarm.call is None):
+            self._outbox_alarm = self.deadlines.at(due, self._send_ledger)
+
+    def _send_ledger(self, now: int) -> None:
+        state = self.image.partition(ledger_outbox.TOPIC, 0)
+        if state is None or state.leader < 0 or self.lifecycle.broker_epoch < 0:
+            self._outbox.put_off(now)
+        elif (request := self._outbox.request(now)) is not None:
+            self.send(
+                state.leader,
+                request,
+                ledger_outbox.PRODUCE_VERSION,
+                self._ledger_answered,
+                timeout_ms=ledger_outbox.TIMEOUT_MS * 2,
+            )
+        self._send_ledger_later()
+
+    def _ledger_answered(self, reply: Any, now: int) -> None:
+        self._outbox.answered(reply, now)
+        self._send_ledger_later()
 
     # Metadata.
 

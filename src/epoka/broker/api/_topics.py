@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from epoka.broker.offsets_topic import TOPIC as OFFSETS_TOPIC
 from epoka.broker.replica import Replica
 from epoka.model.events import Peer
+from epoka.model.ledger_outbox import TOPIC as LEDGER_TOPIC
 from epoka.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from epoka.broker.core import BrokerCore
 
-LEDGER_TOPIC = "__epoka_ledger"
 INTERNAL = frozenset({OFFSETS_TOPIC, LEDGER_TOPIC})
 UNKNOWN_OPERATIONS = -(2**31)
 """What Kafka writes where nobody asked for the authorised operations."""
