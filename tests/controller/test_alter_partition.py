@@ -6,7 +6,6 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from tests.controller.office import Office
 
 from epoka.fencing import Rules
 from epoka.model.events import Peer
@@ -18,6 +17,7 @@ from epoka.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from tests.controller.office import Office
 
 VERSIONS = [0, 1, 2, 3]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.controller.office import TIMEOUT_MS, Office
 
 from epoka.fencing import Rules
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
+from tests.controller.office import TIMEOUT_MS, Office
 
 
 def fenced(office: Office, broker_id: int) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from tests.controller.office import TIMEOUT_MS, Office
 
 from epoka.fencing import Rules
 from epoka.model.levels import FEATURE_NAME
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.broker_registration import SupportedFeature
 from epoka.wire.messages.unregister_broker import UnregisterBrokerRequest
+from tests.controller.office import TIMEOUT_MS, Office
 
 OTHER_CLUSTER = {"cluster_id": "another-cluster"}
 ANOTHER_LIFE = {"incarnation_id": UUID(int=99)}
