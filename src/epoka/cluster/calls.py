@@ -64,7 +64,9 @@ class Caller:
         except OSError as error:
             raise CallFailed(f"{self.address} did not answer {known.name}: {_reason(error)}") from error
         except WireError as error:
-            raise CallFailed(f"the answer of {self.address} to {known.name} makes no sense: {error}") from error
+            raise CallFailed(
+                f"the answer of {self.address} to {known.name} makes no sense: {error}"
+            ) from error
         if correlation_id != self._correlation_id:
             raise CallFailed(f"{self.address} answered another question than {known.name}")
         return answer

@@ -1,7 +1,7 @@
-"""The private line between a cluster and one of its node processes: JSON values, one a line, over a socket pair.
+"""The private line between a cluster and a node's process: JSON values, one a line, over a socket pair.
 
-Nobody else can reach it, it needs no port and no path, and its end is heard by both sides: a node whose cluster
-is gone ends as well.
+Nobody else can reach it, it needs no port and no path, and its end is heard by both sides: a node whose
+cluster is gone ends as well.
 """
 
 from __future__ import annotations

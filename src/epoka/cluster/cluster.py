@@ -4,8 +4,8 @@
         producer = Producer({"bootstrap.servers": cluster.bootstrap})
         old, new = cluster.bounce(2, how="unclean")
 
-In one process by default, with a real process a node if asked for. Every verb returns when what it says is true:
-`bounce` when the broker is back and unfenced, `pause` when it stands still.
+In one process by default, with a real process a node if asked for. Every verb returns when what it says is
+true: `bounce` when the broker is back and unfenced, `pause` when it stands still.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from epoka.cluster.calls import CallFailed, Caller
+from epoka.cluster.calls import Caller, CallFailed
 from epoka.cluster.errors import BadCluster, ClusterError, NodeFailed
 from epoka.cluster.faults import Faulty, Hold, with_cuts, with_hold, without_hold
 from epoka.cluster.layout import Layout, plan
@@ -38,7 +39,7 @@ METADATA_VERSION = 12
 
 
 class HeldMessages:
-    """Messages that a cluster holds back until they are released; also a context manager that releases them."""
+    """Messages that a cluster holds back until they are released, at the latest by the end of a `with`."""
 
     def __init__(self, cluster: Cluster, hold: Hold) -> None:
         self._cluster = cluster
@@ -78,14 +79,9 @@ class Cluster:
         data: Path | str | None = None,
         port: int = 0,
     ) -> None:
-        self._wanted = {
-            "brokers": brokers,
-            "mode": mode,
-            "level": level,
-            "config": dict(config or {}),
-            "data": data,
-            "port": port,
-        }
+        self._plan = partial(
+            plan, brokers=brokers, mode=mode, level=level, config=dict(config or {}), data=data, port=port
+        )
         self._processes = processes
         self._layout: Layout | None = None
         self._started: Nodes | None = None
@@ -105,7 +101,7 @@ class Cluster:
         with self._verbs:
             if self._layout is not None:
                 raise BadCluster("the cluster is running already")
-            layout = self._layout = plan(**self._wanted)
+            layout = self._layout = self._plan()
             try:
                 self._started = _new_nodes(self._processes, layout)
                 self._watcher = Watcher(HOST, layout.controller.control_port)
@@ -126,15 +122,23 @@ class Cluster:
                 return
             failures: list[NodeFailed] = []
             try:
-                brokers = [each for each in self._layout.brokers if self._nodes.state(each) in (RUNNING, PAUSED)]
-                for group in (brokers, [self._layout.controller.id]):
-                    failures += self._stop_all(group)
+                failures += self._stop_all(list(self._layout.brokers))
+                failures += self._stop_all([self._layout.controller.id])
             finally:
                 self._tear_down()
             if failures:
                 raise failures[0]
 
+    def abandon(self) -> None:
+        """Kill everything, in no order; no effect on a cluster that does not run."""
+        self._tear_down()
+
     # What it is.
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the nodes were started and not yet stopped as a whole."""
+        return self._layout is not None
 
     @property
     def bootstrap(self) -> str:
@@ -176,8 +180,8 @@ class Cluster:
     def image(self) -> ClusterImage:
         """The controller's metadata, up to its present end."""
         with self._verbs:
-            self.layout  # noqa: B018
-            assert self._watcher is not None
+            if self._watcher is None:
+                raise BadCluster("the cluster is not running")
             try:
                 return self._watcher.refresh()
             except CallFailed as error:
@@ -193,10 +197,10 @@ class Cluster:
         self.layout.place(node_id)
         return self._nodes.pid(node_id)
 
-    def check(self) -> None:
-        """NodeFailed when a node has ended by itself."""
-        for node_id in (self.layout.controller.id, *self.layout.brokers):
-            self._nodes.check(node_id)
+    def check(self, node_id: int | None = None) -> None:
+        """NodeFailed when the node, or any, has ended by itself."""
+        for each in (self.controller_id, *self.broker_ids) if node_id is None else (node_id,):
+            self._nodes.check(each)
 
     def generation(self, broker_id: int) -> int:
         """The generation of the broker's registration, -1 if it has none."""
@@ -218,8 +222,8 @@ class Cluster:
     def bounce(self, broker_id: int, how: str = "clean") -> tuple[int, int]:
         """End a broker and start it again; returns its generation before and after.
 
-        clean: a controlled shutdown. unclean: killed, and started when the controller has noticed. fast: killed
-        and started at once, before anybody has noticed. wiped: as unclean, and the disk is empty.
+        clean: a controlled shutdown. unclean: killed, and started when the controller has noticed. fast:
+        killed and started at once, before anybody has noticed. wiped: as unclean, and the disk is empty.
         """
         if how not in HOWS:
             raise BadCluster(f"a broker bounces {', '.join(HOWS)}, not {how!r}")
@@ -241,7 +245,7 @@ class Cluster:
         """Start a node that does not run; a broker is unfenced and serves when this returns."""
         with self._verbs:
             place = self.layout.place(node_id)
-            before = None
+            before = -1
             if place.role == "broker":
                 with contextlib.suppress(ClusterError):
                     before = self.generation(node_id)
@@ -348,13 +352,13 @@ class Cluster:
 
         self._wait_image(fenced, f"broker {broker_id} to be fenced", watch=())
 
-    def _wait_serving(self, broker_ids: tuple[int, ...], newer_than: int | None = None) -> None:
+    def _wait_serving(self, broker_ids: tuple[int, ...], newer_than: int = -1) -> None:
         """Until the controller has unfenced the brokers and each of them tells clients about itself."""
 
         def unfenced(image: ClusterImage) -> bool:
             for broker_id in broker_ids:
                 known = image.broker(broker_id)
-                if known is None or not known.active or (newer_than is not None and known.epoch <= newer_than):
+                if known is None or not known.active or known.epoch <= newer_than:
                     return False
             return True
 
@@ -363,11 +367,8 @@ class Cluster:
         self._wait_image(unfenced, f"brokers {names} to be unfenced", watch=(controller, *broker_ids))
         deadline = time.monotonic() + READY_TIMEOUT_S
         for broker_id in broker_ids:
-            _wait(
-                lambda id_=broker_id: self._serves(id_, broker_ids),  # type: ignore[misc]
-                deadline,
-                f"broker {broker_id} to serve clients",
-            )
+            serves = partial(self._serves, broker_id, broker_ids)
+            _wait(serves, deadline, f"broker {broker_id} to serve clients")
 
     def _serves(self, broker_id: int, broker_ids: tuple[int, ...]) -> bool:
         self._nodes.check(broker_id)
@@ -380,7 +381,7 @@ class Cluster:
             return False
         return {*broker_ids} <= {each.node_id for each in answer.brokers}
 
-    def _wait_image(self, seen: Any, what: str, watch: tuple[int, ...]) -> None:
+    def _wait_image(self, seen: Callable[[ClusterImage], bool], what: str, watch: tuple[int, ...]) -> None:
         assert self._watcher is not None
 
         def look_at_nodes() -> None:
@@ -431,7 +432,7 @@ def _new_nodes(processes: bool, layout: Layout) -> Nodes:
     return InProcess(layout.data / "cluster.log")
 
 
-def _wait(condition: Any, deadline: float, what: str) -> None:
+def _wait(condition: Callable[[], bool], deadline: float, what: str) -> None:
     while not condition():
         if time.monotonic() >= deadline:
             raise ClusterError(f"waited in vain for {what}")

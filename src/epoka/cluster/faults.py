@@ -1,7 +1,8 @@
 """The faults of a network between nodes: who is cut off from whom, and which messages are held back.
 
-Stands at the gate of a switchboard. A cut is a delay without end, as it is for TCP: what is sent across it stays
-where it is and goes on when the cut is healed, unless its sender has given up by then. Clients are not affected.
+Stands at the gate of a switchboard. A cut is a delay without end, as it is for TCP: what is sent across it
+stays where it is and goes on when the cut is healed, unless its sender has given up by then. Clients are not
+affected.
 """
 
 from __future__ import annotations

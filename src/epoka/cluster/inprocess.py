@@ -1,8 +1,8 @@
 """The nodes of a cluster in this process: one event loop in one background thread drives them all.
 
-Clients come through real sockets; what nodes say to each other goes from core to core through the switchboard.
-A killed node loses what a killed process would lose: its connections, its memory, its word. A paused one takes
-in nothing and does nothing until it is resumed.
+Clients come through real sockets; what nodes say to each other goes from core to core through the
+switchboard. A killed node loses what a killed process would lose: its connections, its memory, its word. A
+paused one takes in nothing and does nothing until it is resumed.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class InProcess:
 
 
 def _write_log(path: Path) -> logging.Handler:
-    """The nodes' lines go to a file, and to whatever the program that holds the cluster has set up besides."""
+    """The nodes' lines go to a file, and to whatever the program around the cluster has set up besides."""
     handler = logging.FileHandler(path, encoding="utf-8", delay=True)
     handler.setFormatter(LineFormatter(None))
     logger = logging.getLogger("epoka")

@@ -1,4 +1,4 @@
-"""Where a cluster lives on disk: one folder a node, its property file, its records and its log beside each other.
+"""Where a cluster lives on disk: one folder a node, with its property file, its records and its log.
 
     DATA/cluster.json            what the cluster is; a later start reads it
     DATA/lock                    held by whoever runs the cluster
@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import msgspec
 
-from epoka.cluster.errors import BadCluster
+from epoka.cluster.errors import BadCluster, ClusterError
 from epoka.cluster.ports import HOST, Ports
 from epoka.model.levels import HIGHEST, LOWEST_IN_LOG_MODE, FeatureLevel
 from epoka.node.config import ConfigError, parse
@@ -122,6 +122,10 @@ class Layout:
     def bootstrap(self) -> str:
         return ",".join(place.client_address for place in self.brokers.values())
 
+    @property
+    def controller_address(self) -> str:
+        return f"{HOST}:{self.controller.control_port}"
+
     def place(self, node_id: int) -> NodePlace:
         """The place of a node; BadCluster for an id that is not in the cluster."""
         if node_id == self.controller.id:
@@ -139,7 +143,7 @@ class Layout:
         shutil.rmtree(self.place(node_id).data_path, ignore_errors=True)
 
     def settings(self, place: NodePlace, config: Mapping[str, str]) -> dict[str, str]:
-        """The property file of a node: what it is, then what makes a small local cluster pleasant, then `config`."""
+        """A node's properties: what it is, then what makes a small local cluster pleasant, then `config`."""
         own = {
             "node.id": str(place.id),
             "process.roles": place.role,
@@ -194,7 +198,7 @@ class Layout:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             lock.close()
-            raise BadCluster(f"the cluster in {self.data} is running already") from error
+            raise ClusterError(f"the cluster in {self.data} is running already") from error
         self._lock = lock
 
     def close(self) -> None:
@@ -218,7 +222,7 @@ def plan(
     data: Path | str | None = None,
     port: int = 0,
 ) -> Layout:
-    """Choose folders and ports and write every property file; the cluster in `data`, if there is one, goes on."""
+    """Choose folders and ports and write every property file; a cluster that is in `data` goes on."""
     settings = _checked_config(config or {})
     _check(brokers, mode)
     wanted_level = None if level is None else _level(level)
@@ -248,7 +252,7 @@ def plan(
         layout.write_file(running=True)
     except OSError as error:
         _give_up(layout, folder, ports, temporary)
-        raise BadCluster(f"the data directory {folder} cannot be used: {error.strerror}") from error
+        raise ClusterError(f"the data directory {folder} cannot be used: {error.strerror}") from error
     except BaseException:
         _give_up(layout, folder, ports, temporary)
         raise

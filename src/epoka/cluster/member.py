@@ -1,7 +1,7 @@
 """A node as one of the processes of a cluster on this machine: the plain node, with a line to its cluster.
 
-Through the line come the faults of the network, which no node outside of such a cluster can have. When the line
-breaks, the cluster is gone, and the node ends at once.
+Through the line come the faults of the network, which no node outside of such a cluster can have. When the
+line breaks, the cluster is gone, and the node ends at once.
 """
 
 from __future__ import annotations

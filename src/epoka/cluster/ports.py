@@ -1,8 +1,8 @@
 """Ports for the nodes of one cluster, kept for as long as the cluster lives.
 
-A port that was free a moment ago is a race, and the port of a broker that is down is anybody's. So the cluster
-binds every port itself and never listens: the system gives it to nobody else, while a node that binds with
-SO_REUSEADDR, as ours do, still may. Only Linux allows this; elsewhere the port is let go after the choice.
+A port that was free a moment ago is a race, and the port of a broker that is down is anybody's. So the
+cluster binds every port itself and never listens: the system gives it to nobody else, while a node that binds
+with SO_REUSEADDR, as ours do, still may. Only Linux allows this; elsewhere the port is let go at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from epoka.cluster.errors import BadCluster
+from epoka.cluster.errors import BadCluster, PortTaken
 
 HOST = "127.0.0.1"
 _MAY_SHARE = sys.platform == "linux"
@@ -25,7 +25,7 @@ class Ports:
         self._held: dict[int, socket.socket] = {}
 
     def take(self, wanted: int = 0) -> int:
-        """Hold a port, any free one for 0; BadCluster when somebody else has it."""
+        """Hold a port, any free one for 0; PortTaken when somebody else has it."""
         reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -36,7 +36,7 @@ class Ports:
         except OSError as error:
             reservation.close()
             why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be taken: {error.strerror}"
-            raise BadCluster(f"port {wanted} on {HOST} {why}") from error
+            raise PortTaken(f"port {wanted} on {HOST} {why}") from error
         port = int(reservation.getsockname()[1])
         if _MAY_SHARE:
             self._held[port] = reservation
@@ -50,7 +50,7 @@ class Ports:
         for port in wanted:
             try:
                 taken.append(self.take(port))
-            except BadCluster:
+            except PortTaken:
                 taken.append(self.take())
         return taken
 

@@ -1,7 +1,7 @@
 """The nodes of a cluster as real processes: kill -9 is kill -9 and a pause is SIGSTOP.
 
-No node outlives its cluster, however that ends: a node ends when its channel breaks, and one that is stopped is
-woken and hung up on by the kernel, because its process group is orphaned with its parent.
+No node outlives its cluster, however that ends: a node ends when its channel breaks, and one that is stopped
+is woken and hung up on by the kernel, because its process group is orphaned with its parent.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Process:
                     stdout=log,
                     stderr=log,
                     pass_fds=(theirs.fileno(),),
-                    # A group of its own: Ctrl-C on the terminal is for the cluster, which stops nodes in order.
+                    # A group of its own: Ctrl-C is for the cluster, which stops its nodes in order.
                     process_group=0,
                 )
         except BaseException:

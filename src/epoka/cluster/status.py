@@ -1,4 +1,4 @@
-"""What a cluster looks like at one moment, as values that people and JSON can read. Decides only what is healthy."""
+"""What a cluster looks like at one moment, as values for people and JSON. Decides only what is healthy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ClusterStatus(msgspec.Struct, frozen=True):
 def cluster_status(
     image: ClusterImage,
     *,
-    cluster_id: str,
+    cluster_id: str | None,
     mode: str,
     controller: int,
     expected: tuple[int, ...] = (),

@@ -1,4 +1,4 @@
-"""Follows the metadata log of a cluster from outside, as a broker would, to see what the cluster is and becomes.
+"""Follows a cluster's metadata log from outside, as a broker would, to see what the cluster is and becomes.
 
 Waiting for a change is a long poll at the controller: nothing here looks again and again. Reads only.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from epoka.cluster.calls import CallFailed, Caller
+from epoka.cluster.calls import Caller, CallFailed
 from epoka.model.image import ClusterImage
 from epoka.model.records import decode_record
 from epoka.wire.error_codes import ErrorCode
@@ -85,7 +85,7 @@ class Watcher:
             self.image = ClusterImage()
             return True
         if answer.error_code:
-            raise CallFailed(f"the controller refused: {ErrorCode(answer.error_code).name}")
+            raise CallFailed(f"the controller refused: {ErrorCode.of(answer.error_code).name}")
         records = [decode_record(entry.body) for entry in answer.records]
         if answer.snapshot:
             self.image = ClusterImage()

@@ -1,0 +1,214 @@
+"""`epoka demo`: a cluster, a real client, and every record accounted for.
+
+Records are written with acks=all and read back from the beginning. What must be true afterwards: every
+partition holds its records once, in the order in which they were sent, bit for bit. Anything else ends with
+exit code 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json
+from epoka.cluster.cluster import Cluster
+from epoka.cluster.errors import ClusterError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+BROKERS = 1
+PARTITIONS = 4
+TOPIC = "demo"
+RECORD_BYTES = 256
+PLAIN_STEPS = 4
+PATIENCE_S = 60.0
+
+Step = Callable[[int], None]
+"""Told how many records are done."""
+
+
+class Tally:
+    """What one side has seen: per partition a count and a checksum over everything in its order."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * PARTITIONS
+        self._sums = [hashlib.blake2b(digest_size=16) for _ in range(PARTITIONS)]
+
+    def add(self, partition: int, key: bytes, value: bytes) -> None:
+        self.counts[partition] += 1
+        self._sums[partition].update(len(key).to_bytes(4) + key + len(value).to_bytes(4) + value)
+
+    @property
+    def checksums(self) -> list[str]:
+        return [each.hexdigest() for each in self._sums]
+
+
+def run_demo(records: int, json: bool) -> int:
+    """Run it; the outcome is printed and is the exit code."""
+    try:
+        from confluent_kafka import KafkaException
+    except ImportError:
+        raise Failed("the demo needs a Kafka client: pip install confluent-kafka") from None
+    tell = (lambda text: None) if json else say
+    began = time.monotonic()
+    try:
+        with Cluster(brokers=BROKERS, processes=True) as cluster:
+            started_s = time.monotonic() - began
+            tell(f"{plural(BROKERS, 'broker')} and a controller, each a process, ready in {started_s:.2f} s")
+            tell(f"bootstrap {cluster.bootstrap}")
+            sent, write_s = _write(cluster.bootstrap, records, json)
+            read, read_s, problems = _read(cluster.bootstrap, records, json)
+            problems += _compare(sent, read)
+            began = time.monotonic()
+        stopped_s = time.monotonic() - began
+    except (ClusterError, KafkaException) as error:
+        raise Failed(f"the demo failed: {error}") from error
+    megabytes = records * RECORD_BYTES / 1e6
+    if json:
+        say_json(
+            {
+                "records": records,
+                "record_bytes": RECORD_BYTES,
+                "brokers": BROKERS,
+                "started_s": round(started_s, 3),
+                "write_s": round(write_s, 3),
+                "read_s": round(read_s, 3),
+                "stopped_s": round(stopped_s, 3),
+                "problems": problems,
+            }
+        )
+    else:
+        size = f"{records:,} records of {RECORD_BYTES} bytes"
+        say(f"wrote {size} in {write_s:.2f} s: {records / write_s:,.0f}/s, {megabytes / write_s:.1f} MB/s")
+        say(f"read  {size} in {read_s:.2f} s: {records / read_s:,.0f}/s, {megabytes / read_s:.1f} MB/s")
+        if not problems:
+            say("every record came back once, in order, bit for bit")
+        say(f"stopped in order in {stopped_s:.2f} s; nothing is left behind")
+    for problem in problems:
+        print(f"epoka: {problem}", file=sys.stderr)
+    return EXIT_FAILED if problems else EXIT_GOOD
+
+
+def record(number: int) -> tuple[int, bytes, bytes]:
+    """Partition, key and value of a record."""
+    key = b"%010d" % number
+    filling = b"abcdefghijklmnop"[number % 16 :][:1]
+    return number % PARTITIONS, key, key.ljust(RECORD_BYTES, filling)
+
+
+def _write(bootstrap: str, records: int, quiet: bool) -> tuple[Tally, float]:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    replicas = min(3, BROKERS)
+    created = admin.create_topics([NewTopic(TOPIC, PARTITIONS, replicas)])[TOPIC]
+    created.result(PATIENCE_S)
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 5}
+    )
+    tally = Tally()
+    done = 0
+    refused: list[str] = []
+
+    def acknowledged(error: Any, message: Message) -> None:
+        nonlocal done
+        if error is not None:
+            refused.append(str(error))
+        done += 1
+
+    began = time.monotonic()
+    with _progress("writing", records, quiet) as step:
+        for number in range(records):
+            partition, key, value = record(number)
+            while True:
+                try:
+                    producer.produce(TOPIC, value, key, partition, on_delivery=acknowledged)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            tally.add(partition, key, value)
+            if number % 1000 == 0:
+                producer.poll(0)
+                step(done)
+        left = producer.flush(PATIENCE_S)
+        step(done)
+    took_s = time.monotonic() - began
+    if left or refused:
+        reason = refused[0] if refused else f"no answer in {PATIENCE_S:g} s"
+        raise Failed(f"the demo failed: {left + len(refused):,} records were not acknowledged: {reason}")
+    return tally, took_s
+
+
+def _read(bootstrap: str, records: int, quiet: bool) -> tuple[Tally, float, list[str]]:
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(TOPIC, each, OFFSET_BEGINNING) for each in range(PARTITIONS)])
+    tally = Tally()
+    problems: list[str] = []
+    done = 0
+    began = last = time.monotonic()
+    try:
+        with _progress("reading", records, quiet) as step:
+            while done < records and time.monotonic() - last < PATIENCE_S:
+                for message in consumer.consume(5000, timeout=1.0):
+                    if message.error() is not None:
+                        problems.append(f"the consumer met an error: {message.error()}")
+                        return tally, time.monotonic() - began, problems
+                    partition = message.partition()
+                    assert partition is not None
+                    if message.offset() != tally.counts[partition]:
+                        problems.append(
+                            f"{TOPIC}-{partition}: offset {message.offset()} came where "
+                            f"{tally.counts[partition]} was due"
+                        )
+                        return tally, time.monotonic() - began, problems
+                    tally.add(partition, message.key() or b"", message.value() or b"")
+                    done += 1
+                    last = time.monotonic()
+                step(done)
+    finally:
+        consumer.close()
+    return tally, last - began, problems
+
+
+def _compare(sent: Tally, read: Tally) -> list[str]:
+    problems = []
+    for partition, (was_sent, was_read) in enumerate(zip(sent.counts, read.counts)):
+        if was_sent != was_read:
+            problems.append(f"{TOPIC}-{partition}: {was_sent:,} records were sent, {was_read:,} came back")
+        elif sent.checksums[partition] != read.checksums[partition]:
+            problems.append(f"{TOPIC}-{partition}: the records that came back are not those that were sent")
+    return problems
+
+
+@contextmanager
+def _progress(what: str, total: int, quiet: bool) -> Iterator[Step]:
+    """A bar for people, a few lines for files, nothing for programs."""
+    if quiet:
+        yield lambda done: None
+    elif sys.stdout.isatty():
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, transient=True) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda done: bar.update(task, completed=done)
+    else:
+        said = 0
+
+        def step(done: int) -> None:
+            nonlocal said
+            reached = done * PLAIN_STEPS // total
+            if reached > said:
+                said = reached
+                say(f"{what}: {done:,} of {total:,}")
+
+        yield step

@@ -1,0 +1,110 @@
+"""Finds the cluster that a command means: by address, by data directory, or the one that `epoka up` runs.
+
+`epoka up` leaves a note in a folder of its user while it runs. A note whose process is gone is swept away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from epoka.cli.output import Failed, usage
+from epoka.cluster.calls import Caller, CallFailed
+from epoka.cluster.errors import BadCluster
+from epoka.cluster.layout import ClusterFile, read_cluster_file
+from epoka.cluster.ports import HOST
+
+
+def _notes() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"epoka-clusters-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise Failed(f"{folder} belongs to somebody else")
+    return folder
+
+
+@contextlib.contextmanager
+def noted(data: Path) -> Iterator[None]:
+    """While this lasts, commands without an address find the cluster in `data`."""
+    note = _notes() / str(os.getpid())
+    note.write_text(str(data))
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def running() -> list[Path]:
+    """The data directories of the clusters that run now."""
+    found = []
+    for note in sorted(_notes().iterdir()):
+        with contextlib.suppress(OSError):
+            if note.name.isdigit() and _alive(int(note.name)):
+                found.append(Path(note.read_text()))
+            else:
+                note.unlink(missing_ok=True)
+    return found
+
+
+def the_folder(data: Path | None) -> Path:
+    """The data directory that is meant: the one given, or that of the only cluster that runs."""
+    if data is not None:
+        return data.absolute()
+    found = running()
+    if not found:
+        raise Failed("no cluster is running here; start one with `epoka up`, or say which is meant")
+    if len(found) > 1:
+        usage(f"{len(found)} clusters are running; choose one with --data: {', '.join(map(str, found))}")
+    return found[0]
+
+
+def the_file(folder: Path) -> ClusterFile:
+    """What the cluster in a folder is."""
+    try:
+        known = read_cluster_file(folder)
+    except BadCluster as error:
+        raise Failed(str(error)) from error
+    if known is None:
+        raise Failed(f"there is no cluster in {folder}")
+    return known
+
+
+def addresses(bootstrap: str | None, data: Path | None) -> list[tuple[str, int]]:
+    """Where the brokers of the cluster are that is meant."""
+    if bootstrap is not None and data is not None:
+        usage("--bootstrap and --data both say which cluster is meant; give one")
+    if bootstrap is None:
+        known = the_file(the_folder(data))
+        return [(HOST, client_port) for client_port, _ in known.brokers.values()]
+    return [address(each) for each in bootstrap.split(",")]
+
+
+def address(text: str) -> tuple[str, int]:
+    host, separator, port = text.strip().rpartition(":")
+    if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        usage(f"an address is written as host:port, not {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def caller(bootstrap: str | None, data: Path | None) -> Caller:
+    """A connection to the first broker that answers."""
+    reasons = []
+    for host, port in addresses(bootstrap, data):
+        try:
+            return Caller(host, port)
+        except CallFailed as error:
+            reasons.append(str(error))
+    raise Failed("; ".join(reasons))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

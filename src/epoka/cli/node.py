@@ -1,0 +1,27 @@
+"""`epoka node`: asks the `epoka up` that runs a cluster to do something to one of its nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from epoka.cli.finding import the_folder
+from epoka.cli.output import EXIT_GOOD, Failed, say, say_json
+from epoka.cluster.admin import AdminFailed, ask_admin
+
+
+def do(verb: str, data: Path | None, json: bool, **about: Any) -> int:
+    folder = the_folder(data)
+    try:
+        outcome = ask_admin(folder, verb, about)
+    except AdminFailed as error:
+        raise Failed(str(error), error.code) from error
+    if json:
+        say_json(outcome)
+    elif verb == "bounce":
+        say(f"broker {about['node']} is back: generation {outcome['old']} -> {outcome['new']}")
+    elif "node" in about:
+        say(f"node {about['node']}: {outcome['state']}")
+    else:
+        say("done")
+    return EXIT_GOOD

@@ -1,0 +1,84 @@
+"""How commands speak: values as JSON or as text, failures as one line on standard error.
+
+Nothing is coloured unless a person looks at it, and nothing heavy is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+EXIT_GOOD = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+
+class Failed(Exception):
+    """The command could not do what it was asked to; the text is for the user."""
+
+    def __init__(self, text: str, code: int = EXIT_FAILED) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def usage(text: str) -> NoReturn:
+    """The command was called wrongly."""
+    raise Failed(text, EXIT_USAGE)
+
+
+def say(text: str = "") -> None:
+    print(text, flush=True)
+
+
+def say_json(value: Any) -> None:
+    """One line of JSON."""
+    say(msgspec.json.encode(value).decode())
+
+
+def complain(text: str) -> None:
+    """A problem, on standard error; several lines only when there are several problems."""
+    for line in text.splitlines() or [""]:
+        print(f"epoka: {line}", file=sys.stderr, flush=True)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns as wide as they need to be; numbers to the right."""
+    cells = [[_text(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads, *cells)]
+    right = [all(isinstance(row[i], int) for row in rows) for i in range(len(heads))]
+    for line in ([head.upper() for head in heads], *cells):
+        padded = (
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right)
+        )
+        say("  ".join(padded).rstrip())
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value)) or "-"
+    return str(value)
+
+
+def settings_of(pairs: Sequence[str]) -> dict[str, str]:
+    """`key=value` texts as a mapping."""
+    settings: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            usage(f"a setting is written as key=value, not {pair!r}")
+        if name in settings:
+            usage(f"{name} is set twice")
+        settings[name.strip()] = value
+    return settings
+
+
+def plural(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"

@@ -1,0 +1,105 @@
+"""`epoka status`: from the controller, with generations, or from any cluster through the protocol of clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from epoka.cli.finding import address, caller, the_file, the_folder
+from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json, table, usage
+from epoka.cluster.calls import CallFailed
+from epoka.cluster.ports import HOST
+from epoka.cluster.status import BrokerStatus, ClusterStatus, cluster_status
+from epoka.cluster.watching import Watcher
+from epoka.wire.messages.metadata import MetadataRequest
+
+
+def show_status(bootstrap: str | None, data: Path | None, controller: str | None, json: bool) -> int:
+    if sum(each is not None for each in (bootstrap, data, controller)) > 1:
+        usage("--bootstrap, --data and --controller all say which cluster is meant; give one")
+    if bootstrap is not None:
+        status = _from_client_protocol(bootstrap)
+    elif controller is not None:
+        host, port = address(controller)
+        status = _from_controller(host, port, None, -1, ())
+    else:
+        known = the_file(the_folder(data))
+        expected = tuple(int(each) for each in known.brokers)
+        status = _from_controller(HOST, known.controller_port, known.cluster_id, known.controller, expected)
+    if json:
+        say_json(status)
+    else:
+        _print(status)
+    return EXIT_GOOD if status.healthy else EXIT_FAILED
+
+
+def _from_controller(
+    host: str, port: int, cluster_id: str | None, controller: int, expected: tuple[int, ...]
+) -> ClusterStatus:
+    watcher = Watcher(host, port)
+    try:
+        image = watcher.refresh()
+    except CallFailed as error:
+        raise Failed(f"the controller does not answer: {error}") from error
+    finally:
+        watcher.close()
+    return cluster_status(image, cluster_id=cluster_id, mode="log", controller=controller, expected=expected)
+
+
+def _from_client_protocol(bootstrap: str) -> ClusterStatus:
+    try:
+        with caller(bootstrap, None) as ask:
+            answer = ask.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    except CallFailed as error:
+        raise Failed(str(error)) from error
+    partitions = [partition for topic in answer.topics for partition in topic.partitions]
+    under_replicated = sum(len(each.isr_nodes) < len(each.replica_nodes) for each in partitions)
+    offline = sum(each.leader_id < 0 for each in partitions)
+    brokers = tuple(
+        BrokerStatus(
+            id=each.node_id,
+            fenced=False,
+            endpoints=(f"{each.host}:{each.port}",),
+            rack=each.rack,
+            leads=sum(partition.leader_id == each.node_id for partition in partitions),
+            hosts=sum(each.node_id in partition.replica_nodes for partition in partitions),
+        )
+        for each in answer.brokers
+    )
+    return ClusterStatus(
+        cluster_id=answer.cluster_id,
+        mode=None,
+        level=None,
+        controller=answer.controller_id,
+        brokers=brokers,
+        topics=len(answer.topics),
+        partitions=len(partitions),
+        under_replicated=under_replicated,
+        offline=offline,
+        healthy=bool(brokers) and not under_replicated and not offline,
+    )
+
+
+def _print(status: ClusterStatus) -> None:
+    about = [f"cluster {status.cluster_id or '(unknown)'}"]
+    if status.mode:
+        about.append(f"{status.mode} mode, level {status.level}")
+    if status.controller >= 0:
+        about.append(f"controller {status.controller}")
+    say(", ".join(about))
+    table(
+        ("broker", "generation", "state", "leads", "hosts", "listens"),
+        [(b.id, b.generation, _state(b), b.leads, b.hosts, b.endpoints) for b in status.brokers],
+    )
+    say(
+        f"{plural(status.topics, 'topic')}, {plural(status.partitions, 'partition')}, "
+        f"{status.under_replicated:,} under-replicated, {status.offline:,} offline: "
+        f"{'healthy' if status.healthy else 'NOT healthy'}"
+    )
+
+
+def _state(broker: BrokerStatus) -> str:
+    if broker.generation is None and broker.fenced is None:
+        return "not registered"
+    if broker.stopping:
+        return "stopping"
+    return "fenced" if broker.fenced else "active"

@@ -1,0 +1,106 @@
+"""`epoka up`: a cluster in the foreground, one process a node, until a signal ends it in order."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+
+from epoka.cli.finding import noted
+from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, EXIT_USAGE, Failed, complain, say, say_json, settings_of
+from epoka.cluster.admin import AdminDoor
+from epoka.cluster.cluster import Cluster
+from epoka.cluster.errors import BadCluster, ClusterError
+from epoka.cluster.nodes import FAILED
+
+GLANCE_S = 0.5
+
+
+class _Told(BaseException):
+    """A signal came before the cluster was ready."""
+
+
+class _Stop:
+    """Hears the signals: the first asks for an orderly end, the second for the end."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.may_interrupt = True
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._hear)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        again = self.asked.is_set()
+        self.asked.set()
+        if self.may_interrupt or again:
+            raise _Told
+
+
+def run_up(
+    brokers: int, mode: str, level: str | None, port: int, data: Path | None, config: list[str], json: bool
+) -> int:
+    """Run a cluster until told to stop."""
+    settings = settings_of(config)
+    stop = _Stop()
+    cluster = Cluster(
+        brokers=brokers, mode=mode, level=level, processes=True, config=settings, data=data, port=port
+    )
+    try:
+        try:
+            cluster.open()
+        except BadCluster as error:
+            raise Failed(str(error), EXIT_USAGE) from error
+        except ClusterError as error:
+            raise Failed(str(error)) from error
+        stop.may_interrupt = False
+        with noted(cluster.data), contextlib.closing(AdminDoor(cluster)):
+            _announce(cluster, json)
+            healthy = _watch(cluster, stop)
+            return _shut_down(cluster) if healthy else max(_shut_down(cluster), EXIT_FAILED)
+    except _Told:
+        # Before it was ready, or told twice: nothing is handed over any more, everything just ends.
+        stop.may_interrupt = False
+        was_ready = cluster.is_open
+        cluster.abandon()
+        return EXIT_FAILED if was_ready else EXIT_GOOD
+
+
+def _announce(cluster: Cluster, json: bool) -> None:
+    if json:
+        say_json(
+            {
+                "ready": True,
+                "bootstrap": cluster.bootstrap,
+                "controller": cluster.layout.controller_address,
+                "data": str(cluster.data),
+            }
+        )
+    else:
+        say(f"ready bootstrap={cluster.bootstrap}")
+
+
+def _watch(cluster: Cluster, stop: _Stop) -> bool:
+    """Until a signal comes; False when a node has ended by itself in the meantime."""
+    reported: set[int] = set()
+    while not stop.asked.wait(GLANCE_S):
+        for node_id in (cluster.controller_id, *cluster.broker_ids):
+            if cluster.state(node_id) != FAILED:
+                reported.discard(node_id)
+            elif node_id not in reported:
+                reported.add(node_id)
+                try:
+                    cluster.check(node_id)
+                except ClusterError as failure:
+                    complain(f"{failure}\nstart it again with `epoka node start {node_id}`")
+    return not reported
+
+
+def _shut_down(cluster: Cluster) -> int:
+    try:
+        cluster.close()
+    except ClusterError as error:
+        complain(str(error))
+        return EXIT_FAILED
+    return EXIT_GOOD
