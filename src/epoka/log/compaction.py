@@ -61,9 +61,10 @@ class Pass(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CleanerState(msgspec.Struct, frozen=True):
-    """What earlier passes did, kept beside the log."""
+    """What earlier passes did, kept beside the log; `begun_up_to` is known before a segment is replaced."""
 
     clean_up_to: int = 0
+    begun_up_to: int = 0
     passes: tuple[Pass, ...] = ()
     tombstones: int = 0
     horizon: int = 0
@@ -90,9 +91,16 @@ def save_state(store: Store, state: CleanerState) -> None:
 def truncate_state(store: Store, end_offset: int) -> None:
     """What was cleaned above a new end has to be cleaned again."""
     state = load_state(store)
-    if state.clean_up_to > end_offset:
+    if state.begun_up_to > end_offset:
         passes = tuple(p for p in state.passes if p.up_to <= end_offset)
-        save_state(store, CleanerState(end_offset, passes, state.tombstones, min(state.horizon, end_offset)))
+        fewer = CleanerState(
+            clean_up_to=min(state.clean_up_to, end_offset),
+            begun_up_to=end_offset,
+            passes=passes,
+            tombstones=state.tombstones,
+            horizon=min(state.horizon, end_offset),
+        )
+        save_state(store, fewer)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -183,6 +191,12 @@ class Cleaner:
                     self.limit = header.next_offset
                     return
 
+    def announce(self) -> None:
+        """Makes it known how far this pass may go, before it replaces anything."""
+        state = self._plan.state
+        if state.begun_up_to < self._plan.limit:
+            save_state(self._store, msgspec.structs.replace(state, begun_up_to=self._plan.limit))
+
     def groups(self) -> list[tuple[Segment, ...]]:
         """Neighbours that fit into one segment together."""
         found: list[list[Segment]] = []
@@ -264,7 +278,13 @@ class Cleaner:
             passes[-1] = Pass(max(passes[-1].up_to, self.limit), stamp)
         elif not passes or passes[-1].up_to < self.limit:
             passes.append(Pass(self.limit, stamp))
-        return CleanerState(self.limit, tuple(passes), self.tombstones_kept, self._plan.horizon)
+        return CleanerState(
+            clean_up_to=self.limit,
+            begun_up_to=max(state.begun_up_to, self._plan.limit),
+            passes=tuple(passes),
+            tombstones=self.tombstones_kept,
+            horizon=self._plan.horizon,
+        )
 
 
 def _records_of(batch: bytes, position: int, header: BatchHeader) -> tuple[Buffer, list[RawRecord]]:

@@ -140,7 +140,7 @@ class LogDirectory:
         if existing is not None:
             if topic_id is not None and existing.topic_id is not None and existing.topic_id != topic_id:
                 raise DirectoryRefused(
-                    f"{self.place}/{topic}-{partition} belongs to topic id {existing.topic_id}, not {topic_id}"
+                    f"{self.place}/{topic}-{partition} is of topic id {existing.topic_id}, not {topic_id}"
                 )
             return existing
         folder = self._store.folder(f"{topic}-{partition}")

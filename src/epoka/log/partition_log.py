@@ -27,6 +27,7 @@ from epoka.log.retention import Deleted, expired_segments
 from epoka.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
     TIME_INDEX_SUFFIX,
     BrokenBatch,
     Segment,
@@ -148,7 +149,13 @@ class PartitionLog:
         if not clean:
             # What the checkpoint says above the recovery point may belong to records that are gone.
             log.epochs.truncate_from_end(max(recovery_point, first_base))
-        log.recovery = recover(log._segments, recovery_point=recovery_point, clean=clean, on_batch=relearn)
+        log.recovery = recover(
+            log._segments,
+            recovery_point=recovery_point,
+            clean=clean,
+            compacted_up_to=compaction.load_state(store).begun_up_to,
+            on_batch=relearn,
+        )
         log._set_segments(log._segments)
         log._end_offset = log._active.next_offset
         log._recovery_point = min(recovery_point, log._end_offset)
@@ -372,12 +379,12 @@ class PartitionLog:
         active = self._active
         config = self.config
         try:
-            if (
-                not active.has_room(len(content), last.last_offset, config.segment_bytes)
-                or (now - self._segment_born_ms >= config.segment_ms and active.size)
-                or (active.size == 0 and first.base_offset != active.base_offset and len(self._segments) == 1)
+            if not active.has_room(len(content), last.last_offset, config.segment_bytes) or (
+                now - self._segment_born_ms >= config.segment_ms and active.size
             ):
-                active = self._roll(now, first.base_offset)
+                # Segments join without a gap, which is how recovery knows that none lost its end.
+                near = last.last_offset - self._end_offset <= MAX_RELATIVE_OFFSET
+                active = self._roll(now, self._end_offset if near else first.base_offset)
             active.append(content, placed, now)
         except StorageError as error:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
@@ -457,6 +464,7 @@ class PartitionLog:
         if offset >= limit:
             return self._active, self._active.size, 0
         index = self._segment_index(segments, offset)
+        rebuilt = False
         while index < len(segments):
             segment = segments[index]
             try:
@@ -468,10 +476,10 @@ class PartitionLog:
                 stop = segment.size if limit >= segment.next_offset else segment.position_of(limit)
                 return segment, start, segment.span(start, stop, max_bytes, min_one)
             except BrokenBatch:
+                if rebuilt:
+                    raise
                 segment.rebuild_index()
-                start = segment.position_of(offset)
-                stop = segment.size if limit >= segment.next_offset else segment.position_of(limit)
-                return segment, start, segment.span(start, stop, max_bytes, min_one)
+                rebuilt = True
         return self._active, self._active.size, 0
 
     def _segment_index(self, segments: list[Segment], offset: int) -> int:
@@ -646,6 +654,7 @@ class PartitionLog:
         )
         bytes_before = sum(segment.size for segment in chosen.segments)
         cleaner.remember_keys()
+        cleaner.announce()
         groups = cleaner.groups()
         for group in groups:
             following = segments[segments.index(group[-1]) + 1].base_offset

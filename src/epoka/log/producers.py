@@ -147,11 +147,11 @@ class ProducerStates:
         """Forgets producers that were silent for too long and have no open transaction."""
         gone = [
             producer_id
-            for producer_id, entry in self._entries.items()
+            for producer_id, entry in list(self._entries.items())
             if entry.transaction_first_offset < 0 and entry.seen_ms + expiration_ms <= now
         ]
         for producer_id in gone:
-            del self._entries[producer_id]
+            self._entries.pop(producer_id, None)
         return len(gone)
 
     # snapshots

@@ -5,6 +5,10 @@ from there on every batch is checked against its CRC, and at the first one that 
 order the log is cut. What was cut is always said: offset, bytes and reason. Nothing behind a bad batch is
 ever kept, because an offset that was handed out twice is worse than one that was lost.
 
+A segment that was sealed but not flushed may have lost its end while the next one is there. Segments join
+without a gap when they are made, so a gap above the recovery point is such a loss; only compaction makes
+gaps between segments, and it says how far it went before it makes any.
+
 After a clean shutdown nothing is checked; only a file that ends within a batch is cut even then.
 """
 
@@ -55,9 +59,12 @@ def recover(
     *,
     recovery_point: int,
     clean: bool,
+    compacted_up_to: int,
     on_batch: Callable[[BatchHeader], None],
 ) -> Recovery:
     """Loads what has to be loaded and cuts what has to be cut; `segments` is shortened if need be.
+
+    Below `compacted_up_to` there may be gaps between segments.
 
     `on_batch` is told of every batch that was checked, so that what was not yet checkpointed is known again.
     """
@@ -86,12 +93,14 @@ def recover(
                     checked += header.size
             except BrokenBatch as error:
                 broken = error
-        if broken is None and not is_last and segment.next_offset > segments[index + 1].base_offset:
-            following = segments[index + 1]
-            broken = BrokenBatch(
-                segment.size,
-                f"{following.name} begins below offset {segment.next_offset}, where this one ends",
-            )
+        if broken is None and not is_last:
+            following = segments[index + 1].base_offset
+            gap = segment.next_offset < following and following > compacted_up_to
+            if gap or segment.next_offset > following:
+                broken = BrokenBatch(
+                    segment.size,
+                    f"it ends before offset {segment.next_offset}, the next segment begins at {following}",
+                )
         if broken is not None:
             lost = segment.truncate_at(broken.position)
             for later in segments[index + 1 :]:

@@ -221,11 +221,9 @@ class Segment:
             except WireError as error:
                 raise BrokenBatch(position, str(error)) from None
             if header.base_offset < expected:
-                raise BrokenBatch(
-                    position, f"a batch at offset {header.base_offset}, expected {expected} or above"
-                )
+                raise BrokenBatch(position, f"a batch at offset {header.base_offset} behind {expected - 1}")
             if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-                raise BrokenBatch(position, f"offset {header.last_offset} is too far from {self.base_offset}")
+                raise BrokenBatch(position, f"a batch at offset {header.base_offset}, far too high")
             size = LOG_OVERHEAD + header.batch_length
             if position + size > blob.size:
                 raise BrokenBatch(
@@ -239,7 +237,7 @@ class Segment:
     # growing and shrinking
 
     def append(self, content: Buffer, placed: list[tuple[int, BatchHeader]], now: int) -> None:
-        """Writes batches with one call. `placed` has the position in `content` and the final header of each."""
+        """Writes batches with one call. `placed` has where each is in `content` and its final header."""
         start = self.blob.append((content,))
         self.last_append_ms = now
         for at, header in placed:
@@ -289,9 +287,10 @@ class Segment:
         return before - position
 
     def has_room(self, size: int, last_offset: int, segment_bytes: int) -> bool:
-        return (
-            self.size + size <= segment_bytes and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
-        ) or self.size == 0
+        """Whether batches may be added: a segment takes its first ones whatever their size."""
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return False
+        return self.size + size <= segment_bytes or self.size == 0
 
     # finding
 
@@ -310,7 +309,14 @@ class Segment:
             return 0
         if self._offsets[found] == relative:
             return self._positions[found]
-        for position, header in self.scan(self._positions[found]):
+        return self._scan_for(offset, found)
+
+    def _scan_for(self, offset: int, entry: int) -> int:
+        """The position of an offset, from an index entry below it on; BrokenBatch if the entry is wrong."""
+        start = self._positions[entry]
+        for position, header in self.scan(start):
+            if position == start and header.base_offset - self.base_offset != self._offsets[entry]:
+                raise BrokenBatch(start, f"a batch at offset {header.base_offset}, the index says another")
             if header.last_offset >= offset:
                 return position
         return self.size
@@ -339,8 +345,13 @@ class Segment:
         content = self.blob.read(position, length)
         if len(content) >= _HEAD.size:
             base_offset, batch_length, _epoch, magic = _HEAD.unpack_from(content)
-            if magic == 2 and self.base_offset <= base_offset < self._next_offset and batch_length > 0:
-                return content
+            if magic == 2 and batch_length > 0 and self.base_offset <= base_offset < self._next_offset:
+                if base_offset <= offset:
+                    return content
+                # Compaction may have taken the batch that held the offset, or the index is wrong.
+                before = bisect_left(self._offsets, offset - self.base_offset) - 1
+                if before < 0 or self._scan_for(offset, before) == position:
+                    return content
         return None
 
     def offset_for_timestamp(
@@ -392,7 +403,7 @@ class Segment:
                 finally:
                     blob.close()
         except StorageError:
-            # An index can be made again at any time: a full disk must not turn a flushed log into a failed one.
+            # An index can be made again: a full disk must not turn a flushed log into a failed one.
             self._persisted = 0
             return
         self._persisted = count

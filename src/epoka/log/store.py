@@ -197,7 +197,9 @@ class FileStore:
         self._path = Path(path)
         self._lock: int = -1
         try:
-            self._path.mkdir(parents=True, exist_ok=True)
+            if not self._path.is_dir():
+                self._path.mkdir(parents=True, exist_ok=True)
+                _sync_directory(self._path.parent)
             for entry in self._path.iterdir():
                 if entry.name.endswith(DELETED_MARK) and entry.is_dir():
                     shutil.rmtree(entry, ignore_errors=True)
@@ -424,7 +426,7 @@ class MemoryStore:
         """The machine lost power: blobs opened before are dead and unflushed tails are gone.
 
         `keep_unflushed(name, unflushed_bytes)` says how many bytes of a tail survive: 0 loses it, all keeps
-        it, anything between tears it. Without it all are lost. Names come with their folder, in a fixed order.
+        it, anything between tears it. Without it all are lost. Names come in a fixed order.
         """
         for name in sorted(self._blobs):
             blob = self._blobs[name]
