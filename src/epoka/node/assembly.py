@@ -35,7 +35,7 @@ from epoka.model.topic_configs import TOPIC_KEYS
 from epoka.node.chores import Chore, Work
 from epoka.node.client import Address, Resolve
 from epoka.node.config import NodeConfig
-from epoka.node.keys import NODE_KEYS, Endpoint
+from epoka.node.keys import CONTROL_LISTENER, NODE_KEYS, Endpoint
 from epoka.node.properties import entries
 
 FLUSH_CHECK_MS = 1_000
@@ -118,11 +118,12 @@ def broker_config(
 ) -> BrokerConfig:
     """The settings of a broker core."""
     integer = config.integer
+    doors = sorted(endpoints, key=lambda each: each.name == CONTROL_LISTENER)
     return BrokerConfig(
         broker_id=config.node_id,
         cluster_id=cluster_id,
         incarnation_id=uuid.uuid4(),
-        listeners=tuple(BrokerListener(each.name, each.host, each.port) for each in endpoints),
+        listeners=tuple(BrokerListener(each.name, each.host, each.port) for each in doors),
         directory_ids=(directory.directory_id,),
         rack=config.string("broker.rack"),
         previous_broker_epoch=directory.previous_generation,
