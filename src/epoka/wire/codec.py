@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,7 +36,6 @@ _schemas: dict[str, Schema] = {}
 _encoders: dict[tuple[type, int], Encoder] = {}
 _bytes_decoders: dict[tuple[type, int], Decoder] = {}
 _any_decoders: dict[tuple[type, int], Decoder] = {}
-_with_records: dict[type, bool] = {}
 
 
 def encode(message: msgspec.Struct, version: int) -> bytes:
@@ -54,7 +54,7 @@ def encode_parts(message: msgspec.Struct, version: int) -> list[bytes | memoryvi
     encoder = _encoders.get(key) or _new_encoder(*key)
     try:
         parts = encoder(message)
-        if not _with_records[key[0]]:
+        if not _has_records(key[0]):
             return [b"".join(parts)]
         gathered: list[bytes | memoryview] = []
         start = 0
@@ -142,21 +142,18 @@ def section_of(cls: type) -> tuple[Schema, Section]:
         raise EncodeError(f"{cls.__qualname__} is not in {schema.file}") from None
 
 
+@cache
 def _has_records(cls: type) -> bool:
     """Whether a class holds byte strings that are worth not copying."""
-    known = _with_records.get(cls)
-    if known is None:
-        schema, _ = section_of(cls)
-        fields = struct_fields(schema.structs[cls.__name__], schema.structs)
-        known = _with_records[cls] = any(field.type.name in ("records", "bytes") for field in fields)
-    return known
+    schema, _ = section_of(cls)
+    fields = struct_fields(schema.structs[cls.__name__], schema.structs)
+    return any(field.type.name in ("records", "bytes") for field in fields)
 
 
 def _new_encoder(cls: type, version: int) -> Encoder:
     schema, section = section_of(cls)
     if version not in section.versions:
         raise EncodeError(f"{cls.__name__} has no version {version}")
-    _has_records(cls)
     classes = vars(sys.modules[cls.__module__])
     encoder = compile_encoder(schema, section, cls.__name__, classes, version)
     _encoders[cls, version] = encoder
@@ -167,7 +164,6 @@ def _new_decoder(cls: type, version: int, *, from_bytes: bool) -> Decoder:
     schema, section = section_of(cls)
     if version not in section.versions:
         raise UnsupportedVersion(f"{cls.__name__} has no version {version}")
-    _has_records(cls)
     classes = vars(sys.modules[cls.__module__])
     decoder = compile_decoder(schema, section, cls.__name__, classes, version, from_bytes=from_bytes)
     (_bytes_decoders if from_bytes else _any_decoders)[cls, version] = decoder

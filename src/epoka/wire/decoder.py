@@ -150,6 +150,7 @@ class _DecoderSource(Source):
         self.flexible = self.layout.flexible
         self.pending: list[tuple[str, str]] = []
         self.class_names: dict[str, str] = {}
+        self.needs_view = False
         self.constants.update(
             more=read_more,
             long_string=read_long_string,
@@ -170,8 +171,10 @@ class _DecoderSource(Source):
 
     def compile(self, struct_type: StructType) -> Decoder:
         with self.block("def decode(buf, pos, end, budget):"):
-            self.emit("view = memoryview(buf)")
+            first = len(self.lines)
             value = self.read_struct(struct_type, struct_type.name)
+            if self.needs_view:
+                self.lines.insert(first, "    view = memoryview(buf)")
             self.emit(f"return {value}, pos")
         return self.function("decode", f"decode {struct_type.name} v{self.version}")
 
@@ -297,6 +300,7 @@ class _DecoderSource(Source):
         with self.block(f"if {length} < 0 or {stop} > end:"):
             self.emit(f"raise bad_length({label!r}, {length}, pos, end)")
         if name == "records":
+            self.needs_view = True
             self.emit(f"{value} = view[pos:{stop}]")
         elif name == "bytes":
             self.emit(
@@ -372,6 +376,7 @@ class _DecoderSource(Source):
     def read_guessed(
         self, struct_type: StructType, count: str, elements: str, append: str, label: str
     ) -> None:
+        self.needs_view = True
         guesses, left = self.constant(self.guesses(struct_type), "g"), self.fresh("n")
         run = f"pos, {count}, budget = {guesses}.run(view, pos, end, {count}, budget, {elements})"
         self.emit(run)
