@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import psutil
 import pytest
@@ -39,7 +39,6 @@ class Customer:
             {"bootstrap.servers": bootstrap, "linger.ms": 1, "message.timeout.ms": 20_000}
         )
         self.served = 0
-        self.disconnects: list[KafkaError] = []
         self.failures: list[KafkaError] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
@@ -93,10 +92,8 @@ def sent_away(connection: socket.socket) -> bool:
 
 def tell(connection: socket.socket, data: bytes) -> None:
     """Send what the broker will take; it may already have hung up."""
-    try:
+    with suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(data)
-    except (BrokenPipeError, ConnectionResetError):
-        pass
 
 
 def new_lines(broker: BrokerProcess, before: str) -> list[str]:

@@ -1,7 +1,7 @@
 """A broker that is killed while clients write, and what is there when it comes back.
 
-A killed process loses nothing that it had handed to the system, so every acknowledged record must be there; and
-what it was in the middle of writing must not be seen.
+A killed process loses nothing that it had handed to the system, so every acknowledged record must be there;
+and what it was in the middle of writing must not be seen.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 class Writer:
-    """Writes numbered values to every partition in turn until told to stop, and notes what was acknowledged."""
+    """Writes numbered values to every partition in turn until told to stop; notes what is acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str, **settings: object) -> None:
         self._topic = topic

@@ -1,7 +1,7 @@
 """The four clients behind one face, so that a scenario reads the same for each.
 
-A `Member` polls in the background for as long as it lives, as a real application does; the test looks at what it
-owns and what it has read. Whatever goes wrong in the background is raised where the test looks next.
+A `Member` polls in the background for as long as it lives, as a real application does; the test looks at what
+it owns and what it has read. Whatever goes wrong in the background is raised where the test looks next.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Client(ABC):
 
     @abstractmethod
     def join(self, bootstrap: str, topic: str, group: str, *, instance: str | None = None) -> Member:
-        """A new member, on its way into the group, that begins at the first record when nothing is committed."""
+        """A new member, on its way into the group; begins at the first record when nothing is committed."""
 
 
 def by_partition(records: Sequence[Record]) -> dict[int, list[Record]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import codec as codecs
+from kafka.errors import KafkaError
 from tests.interop.clients import Client, Member, Message, Place, PollingMember, Record
 
 QUICK = {"reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 200, "retry_backoff_ms": 20}
@@ -81,7 +82,12 @@ class KafkaPythonMember(PollingMember):
         self._consumer = KafkaConsumer(self._topic, **self._config)
 
     def _poll(self) -> None:
-        arrived = self._consumer.poll(timeout_ms=50)
+        try:
+            arrived = self._consumer.poll(timeout_ms=50)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            return
         self._now_owns(frozenset(each.partition for each in self._consumer.assignment()))
         for records in arrived.values():
             self._records += (

@@ -1,0 +1,87 @@
+"""`python -m benchmarks [name ...] [--json]`: measure, print one table, exit 1 when an aim was missed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.figures import Figure, faster_than_kio
+
+
+def _codec() -> list[Figure]:
+    from benchmarks import codec
+
+    return [faster_than_kio(row) for row in codec.run()]
+
+
+def _produce_consume() -> list[Figure]:
+    from benchmarks import produce_consume
+
+    return produce_consume.run()
+
+
+def _startup() -> list[Figure]:
+    from benchmarks import startup
+
+    return startup.run()
+
+
+BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
+    "codec": _codec,
+    "produce_consume": _produce_consume,
+    "startup": _startup,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"which: {', '.join(BENCHMARKS)}; all without"
+    )
+    parser.add_argument("--json", action="store_true", help="print rows as JSON instead of a table")
+    given = parser.parse_args(arguments)
+    unknown = [name for name in given.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark is called {unknown[0]}; there are {', '.join(BENCHMARKS)}")
+    figures: list[Figure] = []
+    for name in given.names or BENCHMARKS:
+        print(f"measuring {name} ...", file=sys.stderr)
+        figures += BENCHMARKS[name]()
+    if given.json:
+        rows = [{**msgspec.structs.asdict(figure), "met": figure.met} for figure in figures]
+        print(msgspec.json.encode(rows).decode())
+    else:
+        Console().print(table(figures))
+    return 1 if any(figure.met is False for figure in figures) else 0
+
+
+def table(figures: list[Figure]) -> Table:
+    drawn = Table()
+    drawn.add_column("what")
+    drawn.add_column("unit")
+    drawn.add_column("ours", justify="right")
+    drawn.add_column("peer or limit", justify="right")
+    drawn.add_column("ratio", justify="right")
+    drawn.add_column("aim", justify="right")
+    drawn.add_column("met")
+    for figure in figures:
+        aim = "" if figure.aim is None else f"{'≤' if figure.at_most else '≥'} {figure.aim:g}"
+        drawn.add_row(
+            figure.name,
+            figure.unit,
+            f"{figure.ours:.3g}",
+            f"{figure.peer_name} {figure.peer:.3g}",
+            f"{figure.ratio:.2f}",
+            aim,
+            {None: "", True: "yes", False: "NO"}[figure.met],
+        )
+    return drawn
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""What a benchmark reports: one measurement beside its peer, and what was aimed at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One row of the table."""
+
+    name: str
+    unit: str
+    ours: float
+    peer_name: str
+    peer: float
+    ratio: float
+    aim: float | None = None
+    at_most: bool = True
+    """Whether the ratio should stay below the aim, or reach it."""
+
+    @property
+    def met(self) -> bool | None:
+        if self.aim is None:
+            return None
+        return self.ratio <= self.aim if self.at_most else self.ratio >= self.aim
+
+
+def beside(
+    name: str, unit: str, ours: float, peer_name: str, peer: float, *, at_most: float | None = None
+) -> Figure:
+    """How many times the peer's figure ours is, where less is better."""
+    return Figure(name, unit, ours, peer_name, peer, ours / peer, at_most)
+
+
+def faster_than_kio(row: Mapping[str, Any]) -> Figure:
+    """A row of the codec benchmark, where more is better."""
+    name, _, unit = str(row["name"]).rpartition(", ")
+    return Figure(name, unit, row["ours"], "kio", row["peer"], row["ratio"], row["aim"], at_most=False)
