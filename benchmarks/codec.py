@@ -2,6 +2,10 @@
 
 Prints CPU microseconds a partition for both, and how many times faster ours is; rounds of both are
 interleaved, so that a busy machine disturbs them alike. The peer writes in Python and reads in native code.
+
+Decoding is measured twice. "kept" holds what it has read, as a client or a broker does with metadata, with
+the garbage collector on as Python has it: what a message costs the collector is part of its price. "dropped"
+throws every message away at once, so the collector never has anything to walk; no aim is set for it.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ REPLICAS = 3
 ROUNDS = 11
 ENCODE_AIM = 10.0
 DECODE_AIM = 3.0
+KEPT = 5
+"""How many messages are alive at once when they are kept."""
 
 
 def our_message(topics: int, partitions: int) -> MetadataResponse:
@@ -130,19 +136,30 @@ def compare(name: str, topics: int, partitions: int, rounds: int) -> list[dict[s
         raise AssertionError("the peer does not read what it has written")
     total = topics * partitions
     rows = []
-    for verb, aim, mine, peers in (
-        ("encode", ENCODE_AIM, lambda: codec.encode(ours, VERSION), write_theirs),
-        ("decode", DECODE_AIM, lambda: codec.decode(MetadataResponse, VERSION, data), lambda: read(data, 0)),
+
+    def read_ours() -> MetadataResponse:
+        return codec.decode(MetadataResponse, VERSION, data)
+
+    def kept(decode: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: [decode() for _ in range(KEPT)]
+
+    def read_theirs() -> Any:
+        return read(data, 0)
+
+    for verb, aim, mine, peers, times in (
+        ("encode", ENCODE_AIM, lambda: codec.encode(ours, VERSION), write_theirs, 1),
+        ("decode, kept,", DECODE_AIM, kept(read_ours), kept(read_theirs), KEPT),
+        ("decode, dropped,", None, read_ours, read_theirs, 1),
     ):
         our_seconds, peer_seconds, ratio = interleaved(mine, peers, rounds)
         rows.append(
             {
                 "name": f"{verb} {name}, us/partition",
-                "ours": our_seconds / total * 1e6,
-                "peer": peer_seconds / total * 1e6,
+                "ours": our_seconds / total / times * 1e6,
+                "peer": peer_seconds / total / times * 1e6,
                 "ratio": ratio,
                 "aim": aim,
-                "ok": ratio >= aim,
+                "ok": aim is None or ratio >= aim,
             }
         )
     return rows
@@ -158,10 +175,11 @@ def run(rounds: int = ROUNDS) -> list[dict[str, Any]]:
 
 def main() -> int:
     rows = run()
-    print(f"{'MetadataResponse v12':38}{'ours':>8}{'kio':>8}{'times':>8}{'aim':>6}")
+    print(f"{'MetadataResponse v12':44}{'ours':>8}{'kio':>8}{'times':>8}{'aim':>6}")
     for row in rows:
-        figures = f"{row['ours']:8.2f}{row['peer']:8.2f}{row['ratio']:8.1f}{row['aim']:6.0f}"
-        print(f"{row['name']:38}{figures}  {'ok' if row['ok'] else 'MISSED'}")
+        aim = "" if row["aim"] is None else f"{row['aim']:.0f}"
+        figures = f"{row['ours']:8.2f}{row['peer']:8.2f}{row['ratio']:8.1f}{aim:>6}"
+        print(f"{row['name']:44}{figures}  {'ok' if row['ok'] else 'MISSED'}")
     return 0 if all(row["ok"] for row in rows) else 1
 
 
