@@ -51,7 +51,7 @@ def up(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Start a cluster, one process a node, and stay until told to stop."""
+    """Start a cluster and stay until told to stop."""
     from epoka.cli.up import run_up
 
     _exit(run_up(brokers, mode, level, port, data, config or [], json))
@@ -82,7 +82,10 @@ def status(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Brokers, generations and partitions of a cluster; exit code 1 when something is not well."""
+    """Brokers, generations, partitions: is all well?
+
+    Exit code 1 when a broker is fenced, stopping or away, or a partition lacks a replica or a leader.
+    """
     from epoka.cli.status import show_status
 
     _exit(show_status(bootstrap, data, controller, json))
@@ -93,7 +96,10 @@ def demo(
     records: Annotated[int, typer.Option(min=1, help="How many records.")] = 100_000,
     json: Json = False,
 ) -> None:
-    """Start a cluster, write and read records with a real client, and say what happened and how fast."""
+    """Watch a cluster take and return records.
+
+    Starts a cluster, writes and reads records with a real client, and says what happened and how fast.
+    """
     from epoka.cli.demo import run_demo
 
     _exit(run_demo(records, json))
@@ -150,7 +156,10 @@ def topic_create(
 def topic_describe(
     topic: TopicName, bootstrap: Bootstrap = None, data: Data = None, json: Json = False
 ) -> None:
-    """Leader, replicas and ISR of every partition, and what is set; exit code 1 when a replica is missing."""
+    """Leader, replicas and ISR of every partition.
+
+    Exit code 1 when a partition lacks a replica or a leader.
+    """
     from epoka.cli.topic import describe_topic
 
     _exit(describe_topic(bootstrap, data, topic, json))
@@ -250,7 +259,9 @@ def main() -> None:
         code = app(standalone_mode=False)
     except TyperException as error:
         message = getattr(error, "format_message", lambda text=str(error): text)()
-        if message:
+        if message.startswith("Usage:"):
+            print(message, file=sys.stderr)
+        else:
             complain(message)
         code = EXIT_USAGE
     except Failed as error:

@@ -1,4 +1,4 @@
-"""`epoka status`: from the controller, with generations, or from any cluster through the protocol of clients."""
+"""`epoka status`: from the controller, with generations, or from any cluster as its clients see it."""
 
 from __future__ import annotations
 

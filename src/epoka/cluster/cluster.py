@@ -33,7 +33,7 @@ from epoka.wire.apis import api as find_api
 from epoka.wire.messages.metadata import MetadataRequest
 
 HOWS = ("clean", "unclean", "fast", "wiped")
-READY_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 120.0
 LOOK_AGAIN_S = 0.005
 METADATA_VERSION = 12
 
@@ -253,6 +253,9 @@ class Cluster:
             self._nodes.wait_listening(node_id)
             if place.role == "broker":
                 self._wait_serving((node_id,), newer_than=before)
+            else:
+                answers = "the controller to answer"
+                self._wait_image(lambda image: image.offset >= 0, answers, watch=(node_id,))
 
     def stop(self, node_id: int) -> None:
         """A controlled shutdown of one node."""
@@ -274,6 +277,8 @@ class Cluster:
             if self._nodes.state(node_id) in (RUNNING, PAUSED):
                 raise BadCluster(f"{place.name} is running; a disk is only wiped when nobody uses it")
             self.layout.wipe(node_id)
+            if place.role == "controller" and self._watcher is not None:
+                self._watcher.begin_anew()
 
     def pause(self, node_id: int) -> None:
         """Stop a node's time, as SIGSTOP does."""

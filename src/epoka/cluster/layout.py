@@ -167,7 +167,7 @@ class Layout:
         """Write a node's property file; BadCluster names every key that no node would start with."""
         settings = self.settings(place, config)
         try:
-            parse(settings, source=place.name)
+            parse(settings, source="config")
         except ConfigError as error:
             raise BadCluster("; ".join(error.problems)) from error
         place.folder.mkdir(parents=True, exist_ok=True)

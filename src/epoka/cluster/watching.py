@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from epoka.cluster.calls import Caller, CallFailed
 from epoka.model.image import ClusterImage
@@ -18,6 +19,7 @@ MAX_BYTES = 8 * 1024 * 1024
 GLANCE_MS = 200
 """How long one poll waits at most, so that whoever waits can look at other things in between."""
 RETRY_S = 0.01
+ANSWER_TIMEOUT_S = 10.0
 
 
 class Watcher:
@@ -28,6 +30,11 @@ class Watcher:
         self._host = host
         self._port = port
         self._caller: Caller | None = None
+
+    def begin_anew(self) -> None:
+        """Forget what was read: the log is another one."""
+        self.close()
+        self.image = ClusterImage()
 
     def close(self) -> None:
         if self._caller is not None:
@@ -70,16 +77,10 @@ class Watcher:
 
     def _read(self, wait_ms: int) -> bool:
         """Take in what the controller has; False when there was nothing new."""
-        if self._caller is None:
-            self._caller = Caller(self._host, self._port)
         request = FetchMetadataRequest(
             broker_id=-1, from_offset=self.image.offset + 1, max_bytes=MAX_BYTES, max_wait_ms=wait_ms
         )
-        try:
-            answer = self._caller.ask(request, version=0, timeout_s=5 + wait_ms / 1000)
-        except CallFailed:
-            self.close()
-            raise
+        answer = self._ask(request, wait_ms)
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             # The controller has lost its log or been wiped: begin anew.
             self.image = ClusterImage()
@@ -93,3 +94,18 @@ class Watcher:
         elif records:
             self.image.apply_batch(records, answer.base_offset)
         return bool(records) and self.image.offset + 1 < answer.end_offset
+
+    def _ask(self, request: FetchMetadataRequest, wait_ms: int) -> Any:
+        timeout_s = ANSWER_TIMEOUT_S + wait_ms / 1000
+        if self._caller is not None:
+            # The controller may have been started again since; then a new connection is made.
+            try:
+                return self._caller.ask(request, version=0, timeout_s=timeout_s)
+            except CallFailed:
+                self.close()
+        self._caller = Caller(self._host, self._port)
+        try:
+            return self._caller.ask(request, version=0, timeout_s=timeout_s)
+        except CallFailed:
+            self.close()
+            raise
