@@ -61,7 +61,7 @@ def test_a_group_nothing_was_stored_of_is_deleted_at_once(desk: Any) -> None:
     assert desk.error(desk.join(pending)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_deletion_that_cannot_be_stored_is_undone(desk: Any) -> None:
+def test_a_deletion_that_cannot_be_stored_deletes_nothing(desk: Any) -> None:
     desk.leave(*desk.stable())
     desk.commit({T0: 5})
     desk.holds_stores = True
@@ -74,7 +74,7 @@ def test_a_deletion_that_cannot_be_stored_is_undone(desk: Any) -> None:
     assert desk.generation() == 2
 
 
-def test_a_group_that_came_back_while_its_deletion_failed_gets_its_offsets_back(desk: Any) -> None:
+def test_a_commit_behind_a_deletion_that_failed_counts(desk: Any) -> None:
     desk.commit({T0: 5, T1: 6})
     desk.holds_stores = True
     desk.delete_groups("g")
@@ -84,15 +84,67 @@ def test_a_group_that_came_back_while_its_deletion_failed_gets_its_offsets_back(
     assert desk.offsets() == {T0: 9, T1: 6}
 
 
-def test_two_removals_that_both_fail_bring_everything_back(desk: Any) -> None:
+def test_two_removals_that_both_fail_remove_nothing(desk: Any) -> None:
     desk.commit({T0: 5, T1: 6})
     desk.holds_stores = True
     desk.delete_offsets([T0])
     desk.delete_groups("g")
     desk.finish_store(ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert desk.state() is GroupState.DEAD
     desk.finish_store(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert desk.offsets() == {T0: 5, T1: 6}
+
+
+def test_a_tombstone_that_failed_does_not_take_the_commit_before_it(desk: Any) -> None:
+    desk.holds_stores = True
+    desk.commit({T0: 5})
+    desk.apply(desk.coordinator.topics_deleted(["t"], desk.now))
+    desk.finish_store()
+    desk.finish_store(ErrorCode.NOT_ENOUGH_REPLICAS)
+    for _ in range(2):
+        assert desk.offsets() == {T0: 5}
+        desk.crash()
+
+
+def test_of_a_commit_and_the_tombstone_behind_it_the_tombstone_wins_in_whatever_order(desk: Any) -> None:
+    desk.commit({T1: 1})
+    desk.holds_stores = True
+    desk.commit({T0: 5})
+    desk.delete_offsets([T0])
+    first, second = desk.stores
+    for store in (second, first):
+        desk.apply(desk.coordinator.stored(store.ticket, ErrorCode.NONE, desk.now))
+    assert desk.offsets() == {T1: 1}
+
+
+def test_a_group_that_someone_joins_while_its_deletion_is_on_its_way_goes_on(desk: Any) -> None:
+    desk.leave(*desk.stable())
+    desk.commit({T0: 5})
+    desk.holds_stores = True
+    deleting = desk.delete_groups("g")
+    joining = desk.join(desk.new_id())
+    desk.advance(3_000)
+
+    desk.commit_stores()
+
+    assert desk.deleted(deleting) == {"g": ErrorCode.NONE}
+    assert desk.answers[joining].generation_id == 3
+    assert desk.offsets() == {}
+
+
+def test_a_group_that_was_used_and_left_while_its_deletion_is_on_its_way_keeps_its_generation(
+    desk: Any,
+) -> None:
+    desk.leave(*desk.stable())
+    desk.holds_stores = True
+    desk.delete_groups("g")
+    member = desk.new_id()
+    desk.join(member)
+    desk.advance(3_000)
+    desk.leave(member)
+    desk.commit_stores()
+    for _ in range(2):
+        assert (desk.state(), desk.generation()) == (GroupState.EMPTY, 4)
+        desk.crash()
 
 
 def test_a_commit_on_its_way_does_not_outlive_the_deletion_behind_it(desk: Any) -> None:
@@ -147,7 +199,7 @@ def test_offsets_of_an_unknown_group_are_not_deleted(desk: Any) -> None:
     assert desk.error(desk.delete_offsets([T0], group_id="")) is ErrorCode.INVALID_GROUP_ID
 
 
-def test_deleting_offsets_waits_for_the_log_and_is_undone_when_it_fails(desk: Any) -> None:
+def test_deleting_offsets_waits_for_the_log_and_deletes_nothing_when_it_fails(desk: Any) -> None:
     desk.commit({T0: 5, T1: 6})
     desk.holds_stores = True
     token = desk.delete_offsets([T0])
@@ -276,7 +328,6 @@ def test_an_expiry_that_cannot_be_stored_is_tried_again(desk: Any) -> None:
     desk.advance(7 * DAY_MS - 600_000)
     desk.holds_stores = True
     desk.advance(1_200_000)
-    assert desk.offsets() == {}
     desk.finish_store(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert desk.offsets() == {T0: 5}
     desk.holds_stores = False

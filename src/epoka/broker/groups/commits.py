@@ -40,7 +40,7 @@ from epoka.wire.messages.offset_fetch import (
 class CommitStore(Continuation, frozen=True):
     """The offsets of one request are on their way to the log."""
 
-    group_id: str
+    group: Group
     ticket: int
     waiting: Waiting
     request: OffsetCommitRequest
@@ -94,25 +94,12 @@ class Commits:
         ticket = self._outbox.store(
             group.partition,
             [offset_entry(group.group_id, partition, offset) for partition, offset in offsets.items()],
-            lambda ticket: CommitStore(
-                group.partition,
-                group.group_id,
-                ticket,
-                waiting,
-                request,
-                {
-                    partition: msgspec.structs.replace(offset, sequence=ticket)
-                    for partition, offset in offsets.items()
-                },
-            ),
+            lambda ticket: CommitStore(group.partition, group, ticket, waiting, request, offsets),
         )
         group.offsets.begin(ticket, offsets)
 
     def on_commit_stored(self, stored: CommitStore, error: ErrorCode) -> None:
-        group = self._registry.get(stored.group_id)
-        if group is not None:
-            for partition, offset in stored.offsets.items():
-                group.offsets.finish(stored.ticket, partition, offset if error is ErrorCode.NONE else None)
+        stored.group.offsets.finish(stored.ticket, stored.offsets, error is ErrorCode.NONE)
         self._outbox.answer(
             stored.waiting.token, _committed(stored.request, stored.offsets, offset_store_error(error))
         )

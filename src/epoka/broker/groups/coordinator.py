@@ -83,7 +83,7 @@ class GroupCoordinator:
                 case CommitStore():
                     self._commits.on_commit_stored(continuation, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 case RemovalStore():
-                    self._removals.on_removal_abandoned(continuation)
+                    self._removals.on_removal_stored(continuation, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._removals.watch_retention(now)
         return self._outbox.drain()
 

@@ -59,6 +59,7 @@ class Group:
         "pending_sync",
         "protocol_name",
         "protocol_type",
+        "record_ticket",
         "state",
         "state_timestamp",
         "static_members",
@@ -89,6 +90,8 @@ class Group:
         """A member came while the first rebalance was being delayed, so the delay may be drawn out."""
         self.assignment_ticket: int | None = None
         """The store that makes this generation stable when it is committed."""
+        self.record_ticket = 0
+        """The store of the group's last record, which a tombstone before it does not touch."""
         self.subscribed_topics: frozenset[str] | None = None
         self.offsets = GroupOffsets()
         self._protocol_votes: Counter[str] = Counter()
@@ -131,14 +134,14 @@ class Group:
         return GroupState.PREPARING_REBALANCE in _MAY_FOLLOW[self.state]
 
     @property
+    def is_deserted(self) -> bool:
+        """It has no members, and nobody is about to become one."""
+        return self.state is GroupState.EMPTY and not self.pending_members
+
+    @property
     def is_unused(self) -> bool:
         """Nothing in the log speaks of this group, and nobody is about to join it."""
-        return (
-            self.state is GroupState.EMPTY
-            and self.generation_id == 0
-            and not self.pending_members
-            and not self.offsets
-        )
+        return self.is_deserted and self.generation_id == 0 and not self.offsets
 
     # Members
 

@@ -164,7 +164,9 @@ class Joins:
         self._rebalances.await_join(group, member, join.waiting)
         if group.state is GroupState.STABLE and not _needs_rebalance(group, before.former_protocols, member):
             assignments = {each.member_id: each.assignment for each in group.members.values()}
-            self._outbox.store(group.partition, [group_entry(group, assignments)], lambda _: before)
+            group.record_ticket = self._outbox.store(
+                group.partition, [group_entry(group, assignments)], lambda _: before
+            )
         else:
             # A leader that is still computing knows only the former id, and would assign nothing to this one.
             self._rebalances.prepare_if_possible(group, now)

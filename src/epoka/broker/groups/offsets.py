@@ -1,13 +1,13 @@
 """The offsets of one group: those committed, and those on their way to the log.
 
-An offset counts once its record is committed, and never before. Two commits of the same partition may be on
-their way together: the later record wins, whichever is heard of first. An offset that is removed while a
-commit of it is on its way stays removed, because the tombstone stands behind the commit in the log.
+A commit counts once its record is committed, and so does a removal, whose record is a tombstone. Several
+records of the same partition may be on their way together: the last one in the log wins, in whatever order
+they are heard of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -21,16 +21,17 @@ class CommittedOffset(msgspec.Struct, frozen=True):
     commit_timestamp: int
     expire_timestamp: int = -1
     """Set by old clients only, which name a retention of their own; -1 otherwise."""
-    sequence: int = 0
-    """The ticket its record was stored under: greater is later in the log. 0 when it was loaded."""
 
 
 class GroupOffsets:
-    __slots__ = ("_committed", "_pending")
+    __slots__ = ("_applied", "_committed", "_pending")
 
     def __init__(self) -> None:
         self._committed: dict[TopicPartition, CommittedOffset] = {}
         self._pending: dict[TopicPartition, list[int]] = {}
+        """The tickets of records on their way."""
+        self._applied: dict[TopicPartition, int] = {}
+        """The greatest ticket heard of, while there are others on their way."""
 
     def __bool__(self) -> bool:
         return bool(self._committed or self._pending)
@@ -55,34 +56,26 @@ class GroupOffsets:
         self._committed[partition] = offset
 
     def begin(self, ticket: int, partitions: Iterable[TopicPartition]) -> None:
+        """Records of these partitions go to the log."""
         for partition in partitions:
             self._pending.setdefault(partition, []).append(ticket)
 
-    def finish(self, ticket: int, partition: TopicPartition, offset: CommittedOffset | None) -> None:
-        """The record of a commit was stored; without an offset, it failed."""
-        tickets = self._pending.get(partition)
-        if tickets is None or ticket not in tickets:
-            return
-        tickets.remove(ticket)
-        if not tickets:
-            del self._pending[partition]
-        if offset is not None:
-            current = self._committed.get(partition)
-            if current is None or current.sequence < offset.sequence:
-                self._committed[partition] = offset
-
-    def remove(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
-        """Forget offsets; returns all that need a tombstone, with what was committed."""
-        removed: dict[TopicPartition, CommittedOffset | None] = {}
-        for partition in partitions:
-            if partition in self._committed or partition in self._pending:
-                self._pending.pop(partition, None)
-                removed[partition] = self._committed.pop(partition, None)
-        return removed
-
-    def restore(self, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """The tombstone of an offset could not be written, so the offset is still there."""
-        self._committed.setdefault(partition, offset)
+    def finish(
+        self, ticket: int, records: Mapping[TopicPartition, CommittedOffset | None], is_stored: bool
+    ) -> None:
+        """Those records were stored, tombstones among them, or they were not."""
+        for partition, offset in records.items():
+            tickets = self._pending[partition]
+            tickets.remove(ticket)
+            if is_stored and ticket > self._applied.get(partition, 0):
+                self._applied[partition] = ticket
+                if offset is None:
+                    self._committed.pop(partition, None)
+                else:
+                    self._committed[partition] = offset
+            if not tickets:
+                del self._pending[partition]
+                self._applied.pop(partition, None)
 
     def expired(
         self,

@@ -164,7 +164,7 @@ class Rebalances:
         group.next_generation(now)
         if group.state is GroupState.EMPTY:
             # If this record is lost, the next coordinator finds the old generation and lets it time out.
-            self._outbox.store(group.partition, [group_entry(group, {})])
+            group.record_ticket = self._outbox.store(group.partition, [group_entry(group, {})])
             return
         for member in group.members.values():
             waiting = group.take_join(member)
@@ -189,7 +189,7 @@ class Rebalances:
     def assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
         """The leader has spoken; a member it says nothing about gets nothing."""
         complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
-        group.assignment_ticket = self._outbox.store(
+        group.assignment_ticket = group.record_ticket = self._outbox.store(
             group.partition,
             [group_entry(group, complete)],
             lambda ticket: AssignmentStore(group.partition, group.group_id, ticket, complete),

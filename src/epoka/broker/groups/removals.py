@@ -1,8 +1,8 @@
 """DeleteGroups 0-2, OffsetDelete 0, deleted topics and old offsets: all that ends in tombstones.
 
-What is removed is gone at once, because whatever is written behind the tombstone counts for more than it. If
-the tombstone cannot be stored, what it stood for comes back, unless something newer has taken its place. A
-group without members goes with its last offset.
+What is removed is gone when its tombstone is committed, and not before. Whatever is written behind the
+tombstone outlives it: a group that someone joins while its deletion is on its way goes on. A group without
+members goes with its last offset.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ class RemovalStore(Continuation, frozen=True):
     """Tombstones are on their way to the log."""
 
     group: Group
-    vanished: bool
-    """The whole group went, not only offsets of it."""
+    ticket: int
     offsets: dict[TopicPartition, CommittedOffset | None]
+    """The partitions whose offsets go."""
+    vanishes: bool
+    """The group itself has a tombstone as well."""
     heard: Heard | None
     """Who wants to know how it ended, in the words of a coordinator."""
 
@@ -164,47 +166,41 @@ class Removals:
     ) -> bool:
         """Remove offsets, and the group itself if it `vanishes` or has nothing left.
 
-        False if the log knows nothing of what was removed, so that no tombstone is needed.
+        False if the log knows nothing of what is removed, so that no tombstone is needed.
         """
-        offsets = group.offsets.remove(partitions)
-        is_spent = group.state is GroupState.EMPTY and not group.pending_members and not group.offsets
-        vanished = vanishes or is_spent
+        known = dict.fromkeys(group.offsets.known)
+        offsets: dict[TopicPartition, CommittedOffset | None] = {
+            partition: None for partition in partitions if partition in known
+        }
+        vanishes = vanishes or (group.is_deserted and len(offsets) == len(known))
         tombstones = [offset_entry(group.group_id, partition, None) for partition in offsets]
-        if vanished:
-            self._rebalances.abandon(group)
-            self._registry.discard(group)
-            if group.generation_id > 0:
-                tombstones.append(group_tombstone(group.group_id))
+        if vanishes and group.generation_id > 0:
+            tombstones.append(group_tombstone(group.group_id))
         if not tombstones:
+            if vanishes:
+                self._forget(group)
             return False
-        self._outbox.store(
+        ticket = self._outbox.store(
             group.partition,
             tombstones,
-            lambda _: RemovalStore(group.partition, group, vanished, offsets, heard),
+            lambda ticket: RemovalStore(group.partition, group, ticket, offsets, vanishes, heard),
         )
+        group.offsets.begin(ticket, offsets)
         return True
 
     def on_removal_stored(self, stored: RemovalStore, error: ErrorCode) -> None:
-        if error is not ErrorCode.NONE:
-            self._restore(stored)
+        is_stored = error is ErrorCode.NONE
+        group = stored.group
+        group.offsets.finish(stored.ticket, stored.offsets, is_stored)
+        is_left = group.is_deserted and not group.offsets and group.record_ticket < stored.ticket
+        if is_stored and stored.vanishes and is_left:
+            self._forget(group)
         if stored.heard is not None:
             stored.heard(group_store_error(error))
 
-    def on_removal_abandoned(self, stored: RemovalStore) -> None:
-        """The partition has gone to another coordinator, with or without the tombstones."""
-        if stored.heard is not None:
-            stored.heard(ErrorCode.NOT_COORDINATOR)
-
-    def _restore(self, stored: RemovalStore) -> None:
-        group = self._registry.get(stored.group.group_id)
-        if group is None:
-            # If another removal took the group since, its offsets wait for how that one ends.
-            group = stored.group
-            if stored.vanished:
-                self._registry.put(group)
-        for partition, offset in stored.offsets.items():
-            if offset is not None:
-                group.offsets.restore(partition, offset)
+    def _forget(self, group: Group) -> None:
+        self._rebalances.abandon(group)
+        self._registry.discard(group)
 
 
 def _offsets_deleted(request: OffsetDeleteRequest, subscribed: frozenset[str]) -> OffsetDeleteResponse:
