@@ -17,7 +17,7 @@ from epoka.controller.decision import Decision, refusal
 from epoka.controller.partition_change import change
 from epoka.controller.state import ControllerState
 from epoka.fencing import Verdict
-from epoka.model.image import LEADER_UNCHANGED, RECOVERY_UNCHANGED, Topic
+from epoka.model.image import Topic, changed
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FeatureLevel
 from epoka.model.partitions import RECOVERED, RECOVERING, PartitionState
@@ -215,7 +215,7 @@ def _accepted(
         isr=proposed_isr(proposal, version),
         recovery=proposal.leader_recovery_state,
     )
-    new = partition if record is None else after(partition, record)
+    new = partition if record is None else changed(partition, record)
     if new.leader != request.broker_id:
         # The proposal completed a reassignment that leaves the requester out.
         moved = ErrorCode.NEW_LEADER_ELECTED if version >= TOPIC_IDS_SINCE else ErrorCode.FENCED_LEADER_EPOCH
@@ -229,20 +229,6 @@ def _accepted(
         partition_epoch=new.partition_epoch,
     )
     return _Outcome(response, record)
-
-
-def after(partition: PartitionState, record: PartitionChangeRecord) -> PartitionState:
-    """What the image will hold once it has taken in the record: for the answer, which goes out later."""
-    led = record.leader != LEADER_UNCHANGED
-    recovery = record.leader_recovery_state
-    changes: dict[str, object] = {"partition_epoch": partition.partition_epoch + 1}
-    if led:
-        changes |= {"leader": record.leader, "leader_epoch": partition.leader_epoch + 1}
-    if record.isr is not None:
-        changes["isr"] = tuple(record.isr)
-    if recovery != RECOVERY_UNCHANGED:
-        changes["recovery"] = recovery
-    return msgspec.structs.replace(partition, **changes)
 
 
 def _refused(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from epoka.controller.decision import Decision
-from epoka.model.image import ClusterImage
+from epoka.model.image import ClusterImage, changed
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FeatureLevel
 from epoka.model.partitions import PartitionState
@@ -117,9 +117,9 @@ def _partition(
     image: ClusterImage, record: m.PartitionChangeRecord, before: Before, decision: Decision
 ) -> LedgerEvent | None:
     topic, old = image.topic(record.topic_id), before.partition
-    new = image.partition(record.topic_id, record.partition_id)
-    if topic is None or old is None or new is None:
+    if topic is None or old is None:
         return None
+    new = changed(old, record)
     if new.leader_epoch != old.leader_epoch:
         kind = "leader"
     elif new.isr != old.isr:

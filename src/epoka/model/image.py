@@ -14,7 +14,7 @@ import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 import msgspec
@@ -351,20 +351,7 @@ class ClusterImage:
         row = entry.row(record.partition_id)
         if row < 0:
             raise InvariantBroken(f"a change of partition {entry.topic.name}-{record.partition_id}, unknown")
-        old = self.partitions.state(row)
-        led = record.leader != LEADER_UNCHANGED
-        recovery = record.leader_recovery_state
-        new = PartitionState(
-            BrokerId(record.leader) if led else old.leader,
-            LeaderEpoch(old.leader_epoch + 1) if led else old.leader_epoch,
-            PartitionEpoch(old.partition_epoch + 1),
-            old.replicas if record.replicas is None else _ids(record.replicas),
-            old.isr if record.isr is None else _ids(record.isr),
-            old.adding if record.adding_replicas is None else _ids(record.adding_replicas),
-            old.removing if record.removing_replicas is None else _ids(record.removing_replicas),
-            old.recovery if recovery == RECOVERY_UNCHANGED else recovery,
-        )
-        self.partitions.put(row, new)
+        self.partitions.put(row, changed(self.partitions.state(row), record))
         self._changes.partitions[entry.topic.id, record.partition_id] = None
 
     def _set_config(self, record: m.ConfigRecord) -> None:
@@ -451,7 +438,24 @@ class ClusterImage:
 
 
 def _ids(brokers: Sequence[int]) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, brokers))
+    return cast("tuple[BrokerId, ...]", tuple(brokers))
+
+
+def changed(old: PartitionState, record: m.PartitionChangeRecord) -> PartitionState:
+    """What a partition is after a change: every change raises the partition epoch, a leader that is set the
+    leader epoch too."""
+    led = record.leader != LEADER_UNCHANGED
+    recovery = record.leader_recovery_state
+    return PartitionState(
+        BrokerId(record.leader) if led else old.leader,
+        LeaderEpoch(old.leader_epoch + 1) if led else old.leader_epoch,
+        PartitionEpoch(old.partition_epoch + 1),
+        old.replicas if record.replicas is None else _ids(record.replicas),
+        old.isr if record.isr is None else _ids(record.isr),
+        old.adding if record.adding_replicas is None else _ids(record.adding_replicas),
+        old.removing if record.removing_replicas is None else _ids(record.removing_replicas),
+        old.recovery if recovery == RECOVERY_UNCHANGED else recovery,
+    )
 
 
 def register_broker_record(broker: BrokerRegistration) -> m.RegisterBrokerRecord:

@@ -24,10 +24,13 @@ RECOVERED = 0
 RECOVERING = 1
 """The leader came out of an unclean election and has not yet finished recovering."""
 
+_MOST_ENTRIES = 32_767
+"""What a length column can count."""
+
 Rows = npt.NDArray[np.int64]
 
 
-class PartitionState(msgspec.Struct, frozen=True):
+class PartitionState(msgspec.Struct, frozen=True, gc=False):
     """One partition at one moment."""
 
     leader: BrokerId
@@ -224,7 +227,7 @@ class PartitionTable:
         self.removing_length[row] = len(removing)
 
     def _take_block(self, row: int, size: int) -> None:
-        if size > np.iinfo(np.int16).max:
+        if size > _MOST_ENTRIES:
             raise InvariantBroken(f"a partition with {size} replica entries does not fit the image")
         if self.pool_used + size > len(self.pool):
             if self.garbage > len(self.pool) // 2:

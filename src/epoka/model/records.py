@@ -38,11 +38,15 @@ def encode_record(record: MetadataRecord) -> bytes:
 
 
 def decode_record(buffer: bytes | bytearray | memoryview) -> MetadataRecord:
-    frame_version, position = _varint(buffer, 0)
+    if len(buffer) >= 3 and buffer[0] < 0x80 and buffer[1] < 0x80 and buffer[2] < 0x80:
+        # All three are one byte long, as they are in every record there is today.
+        frame_version, key, version, position = buffer[0], buffer[1], buffer[2], 3
+    else:
+        frame_version, position = _varint(buffer, 0)
+        key, position = _varint(buffer, position)
+        version, position = _varint(buffer, position)
     if frame_version != FRAME_VERSION:
         raise Malformed(f"metadata record frame version {frame_version}, expected {FRAME_VERSION}")
-    key, position = _varint(buffer, position)
-    version, position = _varint(buffer, position)
     kind = _TYPES.get(key)
     if kind is None:
         raise Malformed(f"metadata record key {key} is unknown")
