@@ -212,6 +212,7 @@ def _answer(correlation_id: int) -> bytes:
     ("answer", "complaint"),
     [
         (_answer(77), "it answered request 77 in place of 0"),
+        (_answer(77) + _answer(1), "it answered request 77 in place of 0"),
         (struct.pack(">i", -5), "it does not speak the protocol"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it does not speak the protocol"),
         (struct.pack(">ii", 4, 0), "its answer cannot be read"),

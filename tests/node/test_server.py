@@ -388,6 +388,20 @@ async def test_a_peer_that_never_reads_its_answers_is_closed_in_the_end(kit: Kit
         await kit.eventually(lambda: not door.listener.connections)
 
 
+async def test_a_peer_that_never_reads_is_closed_even_while_the_core_owes_it_an_answer(kit: Kit) -> None:
+    async with kit.open_door(limits=ServerLimits(max_idle_ms=100, max_in_flight=1000)) as door:
+        door.core.react = door.core.answer_later
+        client = await door.connect(limit=2**16)
+        client.writer.transport.pause_reading()
+        client.send(*[MetadataRequest()] * 800, version=4)
+        await kit.eventually(lambda: len(door.core.requests) == 800)
+        for request in door.core.requests[:-1]:
+            door.respond(request)
+        assert door.runtime.waiting == 1
+        await kit.eventually(lambda: not door.listener.connections)
+        assert door.runtime.waiting == 0
+
+
 async def test_many_connections_are_served_side_by_side(kit: Kit) -> None:
     async with kit.open_door() as door:
         clients = [await door.connect() for _ in range(300)]

@@ -168,7 +168,10 @@ async def test_a_request_that_a_gate_drops_gets_none_and_cannot_pass_afterwards(
     await pair.replies(Reply(1, None))
     held[0]()
     assert not away
-    await pair.replies(Reply(1, None))
+    pair.board.gate = lambda sender, receiver, message, go: go()
+    pair.send(2, HeartbeatRequest("g", 2, "m"))
+    await pair.replies(Reply(1, None), Reply(2, HeartbeatResponse(error_code=2)))
+    assert len(pair.controller.requests) == 1
 
 
 async def test_a_gate_sees_answers_with_sender_and_receiver(kit: Kit) -> None:
