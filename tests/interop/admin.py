@@ -286,7 +286,8 @@ class KafkaPythonAdmin(Admin):
     def _alter(self, resource: PythonConfigResource) -> None:
         outcome = self._admin.alter_configs([resource], raise_on_unknown=False)["topic"][resource.name]
         if outcome != "OK":
-            raise Refused(outcome)
+            kind = outcome.partition("] ")[2].partition(":")[0]
+            raise Refused(getattr(errors, kind).message)
 
     def _configs(self, resource: PythonConfigResource) -> dict[str, str | None]:
         found = self._admin.describe_configs([resource], config_filter="all")

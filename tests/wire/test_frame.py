@@ -228,7 +228,19 @@ def test_an_api_nobody_knows_is_refused_with_the_header() -> None:
 
 def test_a_body_that_is_wrong_is_refused_with_the_header() -> None:
     data = joined(frame.encode_request(3, 9, 1, "me", MetadataRequest()))
-    for wrong, kind in ((data[:-1], Truncated), (data + b"x", Malformed)):
-        with pytest.raises(kind) as caught:
-            frame.decode_request(wrong)
-        assert caught.value.header == RequestHeader(3, 9, 1, "me")
+    with pytest.raises(Truncated) as caught:
+        frame.decode_request(data[:-1])
+    assert caught.value.header == RequestHeader(3, 9, 1, "me")
+
+
+def test_the_three_bytes_that_librdkafka_leaves_behind_a_request_for_all_topics_are_ignored() -> None:
+    head = struct.pack(">hhih", 3, 12, 5, 7) + b"rdkafka" + b"\0"
+    header, request = frame.decode_request(head + bytes.fromhex("00000000010000"))
+    assert header == RequestHeader(3, 12, 5, "rdkafka")
+    assert request == MetadataRequest(topics=None, allow_auto_topic_creation=False)
+
+
+def test_bytes_behind_a_response_are_an_error() -> None:
+    data = joined(frame.encode_response(3, 9, 1, MetadataResponse()))
+    with pytest.raises(Malformed):
+        frame.decode_response(3, 9, data + b"x")

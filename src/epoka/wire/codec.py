@@ -78,13 +78,14 @@ def decode(
     *,
     position: int = 0,
     max_elements: int = DEFAULT_MAX_ELEMENTS,
+    whole: bool = True,
 ) -> M:
-    """The message that fills the buffer from a position to its end."""
+    """The message that fills the buffer from a position to its end, or only begins there unless `whole`."""
     if type(buffer) is not bytes and not _has_records(cls):
         # A copy costs less than reading strings through another kind of buffer.
         buffer = bytes(buffer)
     message, stop = decode_prefix(cls, version, buffer, position, max_elements=max_elements)
-    if stop != len(buffer):
+    if whole and stop != len(buffer):
         raise Malformed(f"{cls.__name__} v{version}: {len(buffer) - stop} bytes behind the message")
     return message
 

@@ -249,12 +249,21 @@ def _best_header(frame: Buffer, key: int, version: int, correlation_id: int) -> 
 def decode_request(
     frame: Buffer, *, max_elements: int = codec.DEFAULT_MAX_ELEMENTS
 ) -> tuple[RequestHeader, Any]:
-    """The header and the message of a request; a WireError carries the header if that much was readable."""
+    """The header and the message of a request; a WireError carries the header if that much was readable.
+
+    Bytes behind the message are ignored: librdkafka leaves three there when it asks for the metadata of all
+    topics (its issue 5049), and Kafka's brokers have never minded.
+    """
     header, position = decode_request_header(frame)
     known = APIS[header.api_key]
     try:
         return header, codec.decode(
-            known.request, header.api_version, frame, position=position, max_elements=max_elements
+            known.request,
+            header.api_version,
+            frame,
+            position=position,
+            max_elements=max_elements,
+            whole=False,
         )
     except WireError as error:
         error.header = header
