@@ -108,6 +108,34 @@ def test_a_client_that_poses_as_a_follower_is_refused():
     assert world.call(1, posing, 13).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
+def test_a_full_disk_takes_one_broker_out_and_not_the_cluster():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3), min_insync_replicas="2")
+    assert write(world, 1, "orders", b"a").error_code == ErrorCode.NONE
+    world.stores[1].full = True
+    assert write(world, 1, "orders", b"refused", acks=1).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    world.run_until(lambda: world.controller.image.broker(1).fenced)
+    assert world.partition("orders").leader in (2, 3) and 1 not in world.partition("orders").isr
+    leader = world.partition("orders").leader
+    world.run_until(lambda: world.broker(leader).replicas.by_name["orders", 0].leadership is not None)
+    assert write(world, leader, "orders", b"b").error_code == ErrorCode.NONE
+    assert read(world, leader, "orders") == [b"a", b"b"]
+    world.crash(1)
+    world.stores[1].full = False
+    world.start_broker(1)
+    world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
+
+
+def test_a_full_disk_of_a_follower_does_not_stop_the_leader():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3), min_insync_replicas="2")
+    world.stores[3].full = True
+    answers = producing(world, 1, "orders", b"a")
+    world.run_until(lambda: bool(answers))
+    assert produced(answers).error_code == ErrorCode.NONE
+    assert world.partition("orders").isr == (1, 2)
+
+
 class TestSelfFencing:
     """KIP-343: a broker that cannot reach the controller takes nothing new, and comes back by itself."""
 

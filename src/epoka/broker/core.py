@@ -226,7 +226,15 @@ class BrokerCore:
     # Metadata.
 
     def ready_to_serve(self) -> bool:
-        return not self.replicas.loading
+        """False asks the controller to fence this broker: its disk has failed, and others can take over.
+
+        A broker that is alone goes on: what it has can still be read.
+        """
+        if self.replicas.offline_reason is None:
+            return True
+        return not any(
+            each.active for each in self.image.brokers.values() if each.id != self.config.broker_id
+        )
 
     def replace_image(self, image: ClusterImage, delta: Delta, now: int) -> None:
         """A snapshot: whatever the new image does not know any more is gone."""

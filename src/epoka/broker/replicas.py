@@ -48,7 +48,6 @@ class Replicas:
         self.logs = logs
         self.by_key: dict[Key, Replica] = {}
         self.by_name: dict[tuple[str, int], Replica] = {}
-        self.loading = False
         self.offline_reason: str | None = None
 
     def start(self, now: int) -> None:
