@@ -17,6 +17,7 @@ OTHER_CLUSTER = {"cluster_id": "another-cluster"}
 ANOTHER_LIFE = {"incarnation_id": UUID(int=99)}
 NO_LOG_DIRS: dict[str, object] = {"log_dirs": ()}
 OLD_CODE = {"features": (SupportedFeature(FEATURE_NAME, 0, 1),)}
+ANOTHER_DISK = (UUID(int=1 << 64),)
 
 
 def test_the_epoch_is_the_offset_of_the_registration_record() -> None:
@@ -90,11 +91,21 @@ def test_a_negative_broker_id_is_refused() -> None:
         (TIMEOUT_MS + 1, ErrorCode.NONE),
     ],
 )
-def test_another_life_must_wait_for_the_end_of_the_session(silence_ms: int, answer: ErrorCode) -> None:
+def test_another_life_on_another_disk_must_wait_for_the_end_of_the_session(
+    silence_ms: int, answer: ErrorCode
+) -> None:
     office = Office()
     office.join(1)
     office.now += silence_ms
-    assert office.register(1, life=2).error_code == answer
+    assert office.register(1, life=2, log_dirs=ANOTHER_DISK).error_code == answer
+
+
+def test_another_life_on_the_same_disk_need_not_wait() -> None:
+    office = Office()
+    office.join(1)
+    before = office.epoch(1)
+    assert office.register(1, life=2).error_code == ErrorCode.NONE
+    assert office.epoch(1) > before
 
 
 def test_another_life_of_a_fenced_broker_need_not_wait() -> None:
@@ -114,7 +125,7 @@ def test_after_a_granted_shutdown_the_next_life_need_not_wait() -> None:
 def test_a_refused_duplicate_is_in_the_ledger() -> None:
     office = Office()
     office.join(1)
-    office.register(1, life=2)
+    office.register(1, life=2, log_dirs=ANOTHER_DISK)
     (event,) = office.events("verdict")
     assert (event.rule, event.verdict, event.broker) == ("registration.incarnation", "refused", 1)
     assert event.given == str(UUID(int=1 << 32 | 2)) and event.expected == str(UUID(int=1 << 32 | 1))

@@ -123,6 +123,11 @@ def test_two_processes_with_one_broker_id(
     assert outcome(verdict) == expected
 
 
+def test_a_process_that_holds_the_disk_of_the_one_before_has_outlived_it() -> None:
+    verdict = fencing.registration.incarnation(TWO, ONE, session_valid=True, same_directories=True)
+    assert outcome(verdict) == ACCEPTED
+
+
 @pytest.mark.parametrize(
     ("leader_epoch", "partition_epoch", "expected"),
     [

@@ -73,6 +73,7 @@ def _incarnation(state: ControllerState, request: BrokerRegistrationRequest, now
         request.incarnation_id,
         known.incarnation if known else None,
         session_valid=state.session_valid(request.broker_id, now),
+        same_directories=known is not None and known.log_dirs == tuple(request.log_dirs),
     )
 
 

@@ -29,12 +29,18 @@ def cluster(given_cluster_id: str, own_cluster_id: str) -> Verdict:
 @rule(
     "registration.incarnation",
     asked_by="controller, on BrokerRegistration",
-    refuses_when="another incarnation of the same id is unfenced and has a session",
+    refuses_when="another incarnation of the same id, on other log directories, is unfenced and has a session",
     answer="DUPLICATE_BROKER_REGISTRATION",
 )
-def incarnation(given: UUID, registered: UUID | None, *, session_valid: bool) -> Verdict:
-    """The same incarnation always passes: it only did not hear the first answer."""
-    if session_valid and registered is not None and given != registered:
+def incarnation(
+    given: UUID, registered: UUID | None, *, session_valid: bool, same_directories: bool = False
+) -> Verdict:
+    """The same incarnation always passes: it only did not hear the first answer.
+
+    So does another one that holds the same log directories: they are locked by whoever uses them, so the life
+    before it is over, whatever its session says (a restart must not wait for it, KAFKA-19047).
+    """
+    if session_valid and registered is not None and given != registered and not same_directories:
         return refuse(
             "registration.incarnation",
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,

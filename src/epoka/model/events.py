@@ -91,7 +91,7 @@ class Send(msgspec.Struct, frozen=True):
     version: int
     timeout_ms: int
     lane: int = 0
-    """Requests of one lane keep their order; another lane is another connection, so a long poll blocks nobody."""
+    """Requests of one lane keep their order; another lane is another connection: long polls block nobody."""
 
 
 class Report(msgspec.Struct, frozen=True):
