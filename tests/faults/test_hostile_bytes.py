@@ -12,14 +12,14 @@ from contextlib import ExitStack, suppress
 import psutil
 import pytest
 from confluent_kafka import KafkaError, Producer
-from tests.broker_process import BrokerProcess, running_broker
-from tests.topics import create_topic
-from tests.waiting import wait_until
 
 from epoka.wire import frame
 from epoka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from epoka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from epoka.wire.records import encode_batch
+from tests.broker_process import BrokerProcess, running_broker
+from tests.topics import create_topic
+from tests.waiting import wait_until
 
 TOPIC = "wanted"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from epoka.log.directory import CLEAN_SHUTDOWN, HIGH_WATERMARKS, META
+from epoka.log.directory import CLEAN_SHUTDOWN, HIGH_WATERMARKS, META, LogDirectory
+from epoka.log.store import FileStore
 from epoka.node.assembly import (
     CONTROLLER_FOLDER,
     broker_config,
@@ -24,6 +26,7 @@ from epoka.node.keys import NODE_KEYS, Endpoint
 from epoka.node.process import Node, StartFailed
 from epoka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from epoka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from epoka.wire.records import encode_batch, validate
 
 Kit = SimpleNamespace
 ENDPOINTS = (Endpoint("PLAINTEXT", "h", 1), Endpoint("CONTROL", "h", 2))
@@ -147,6 +150,23 @@ async def test_a_damaged_metadata_log_is_refused_and_left_alone(kit: Kit, tmp_pa
     with pytest.raises(StartFailed, match=log.name):
         build_controller(settings(tmp_path), ENDPOINTS, 0)
     assert log.read_bytes() == bytes(damaged)
+
+
+def test_what_a_crash_has_cut_off_a_log_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    directory = LogDirectory.open(FileStore(tmp_path), cluster_id="c", node_id=1, now=0)
+    partition = directory.create("t", 0, uuid.uuid4())
+    for _ in range(2):
+        batch = encode_batch([(b"key", b"value")])
+        partition.append_as_leader(batch, validate(batch, max_batch_bytes=1000), 0, 0)
+    directory.abandon()
+    (segment,) = (tmp_path / "t-0").glob("*.log")
+    with segment.open("r+b") as file:
+        file.truncate(segment.stat().st_size - 1)
+
+    build_broker(settings(tmp_path, cluster_id="c"), ENDPOINTS, 0).abandon()
+
+    (line,) = caplog.messages
+    assert line.startswith("t-0: cut ") and "from offset 1 on" in line
 
 
 async def test_a_resolved_node_is_where_its_registration_says(kit: Kit, tmp_path: Path) -> None:

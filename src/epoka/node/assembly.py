@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -37,6 +38,8 @@ from epoka.node.client import Address, Resolve
 from epoka.node.config import NodeConfig
 from epoka.node.keys import CONTROL_LISTENER, NODE_KEYS, Endpoint
 from epoka.node.properties import entries
+
+log = logging.getLogger(__name__)
 
 FLUSH_CHECK_MS = 1_000
 CONTROLLER_FOLDER = "controller"
@@ -269,7 +272,11 @@ def read_cluster_id(folder: Path) -> str | None:
 
 def _open_directory(path: Path, cluster_id: str, node_id: int, now: int) -> LogDirectory:
     with _starting(path):
-        return LogDirectory.open(FileStore(path), cluster_id=cluster_id, node_id=node_id, now=now)
+        directory = LogDirectory.open(FileStore(path), cluster_id=cluster_id, node_id=node_id, now=now)
+    for (topic, partition), recovery in directory.recoveries.items():
+        if recovery.cut is not None:
+            log.warning("%s-%d: %s", topic, partition, recovery, extra={"node": node_id})
+    return directory
 
 
 @contextlib.contextmanager
