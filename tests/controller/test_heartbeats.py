@@ -302,3 +302,46 @@ def test_with_the_generation_rule_off_an_old_life_speaks_for_the_new_one() -> No
     office = Office(rules=Rules.without("heartbeat.generation"))
     office.register(1)
     assert office.heartbeat(1, broker_epoch=-7).error_code == ErrorCode.NONE
+
+
+def test_a_controller_that_was_paused_itself_reads_its_heartbeats_before_it_fences() -> None:
+    office = Office()
+    office.join(1, 2)
+    office.now += 3 * TIMEOUT_MS
+    office.wake()
+    assert not fenced(office, 1) and not fenced(office, 2)
+    assert office.events("paused")[0].detail == f"woken {2 * TIMEOUT_MS - 1} ms late"
+    office.heartbeat(1)
+    office.pass_time(TIMEOUT_MS // 4)
+    assert fenced(office, 2) and not fenced(office, 1), "whoever stays silent is gone"
+
+
+@pytest.mark.parametrize(("late_ms", "gone"), [(TIMEOUT_MS // 4, True), (TIMEOUT_MS // 4 + 1, False)])
+def test_a_wake_that_is_a_little_late_is_no_excuse(late_ms: int, gone: bool) -> None:
+    office = Office()
+    office.join(1)
+    office.now += TIMEOUT_MS + 1 + late_ms
+    office.wake()
+    assert fenced(office, 1) is gone
+
+
+def test_a_broker_without_a_disk_is_fenced_and_stays_so() -> None:
+    office = Office()
+    office.join(1, 2)
+    office.create("t", [1, 2])
+    broker = office.image.broker(1)
+    assert broker is not None
+    assert office.heartbeat(1, offline_log_dirs=broker.log_dirs).is_fenced
+    assert office.partition("t").isr == (2,)
+    assert office.heartbeat(1, offline_log_dirs=broker.log_dirs).is_fenced
+    assert not office.heartbeat(1).is_fenced
+
+
+@pytest.mark.parametrize("level", [FeatureLevel.SHARED_UPDATES, FeatureLevel.ELIGIBLE_ISR])
+def test_the_beginning_of_a_shutdown_is_told_once(level: FeatureLevel) -> None:
+    office = Office(level)
+    office.join(1, 2)
+    office.create("t", [1, 2])
+    office.stop(1)
+    office.stop(1)
+    assert [(event.broker, event.rule) for event in office.events("stopping")] == [(1, "shutdown.generation")]

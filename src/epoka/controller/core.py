@@ -259,7 +259,7 @@ class ControllerCore:
 
     def _on_wake(self, now: int) -> list[Effect]:
         """One silent broker is fenced, readers whose time is up are answered, leaderships are balanced."""
-        effects: list[Effect] = []
+        effects: list[Effect] = self._forgive_own_absence(now)
         silent = heartbeats.next_silent(self.state, now)
         if silent:
             effects += self._carry_out(silent[0], now)
@@ -271,6 +271,20 @@ class ControllerCore:
             effects += self._carry_out(decision, now)
         effects += self._answer_parked(now)
         return effects
+
+    def _forgive_own_absence(self, now: int) -> list[Effect]:
+        """A controller that was stopped itself finds heartbeats it has not read yet: they must come first.
+
+        It knows by how much later than asked it was woken. Without this, whoever pauses the controller for
+        one session timeout fences the whole cluster.
+        """
+        due = heartbeats.next_silence_deadline(self.state)
+        late_ms = 0 if due is None else now - due
+        grace_ms = self.state.config.session_timeout_ms // 4
+        if late_ms <= grace_ms:
+            return []
+        self.state.sessions.forgive(late_ms + grace_ms)
+        return [self._report(LedgerEvent(kind="paused", detail=f"woken {late_ms} ms late"), now)]
 
     # How a decision is carried out.
 

@@ -12,11 +12,11 @@ from enum import Enum
 import msgspec
 
 from epoka import fencing
+from epoka.controller import controlled_shutdown
 from epoka.controller.decision import Decision, refusal
 from epoka.controller.elections import lead_again, leave_all
 from epoka.controller.state import ControllerState
 from epoka.model.ids import BrokerId
-from epoka.model.levels import FeatureLevel
 from epoka.model.records import MetadataRecord
 from epoka.model.registrations import BrokerRegistration
 from epoka.wire.error_codes import ErrorCode
@@ -61,7 +61,8 @@ def on_broker_heartbeat(state: ControllerState, request: BrokerHeartbeatRequest)
         is_fenced=standing in (Standing.FENCED, Standing.RELEASED),
         should_shut_down=standing is Standing.RELEASED,
     )
-    return Heartbeat(Decision(response, records, rule=rule, because=because), standing)
+    events = controlled_shutdown.untold(state, broker) if standing is Standing.STOPPING else []
+    return Heartbeat(Decision(response, records, rule=rule, because=because, events=events), standing)
 
 
 def next_standing(
@@ -71,25 +72,23 @@ def next_standing(
     if broker.fenced:
         if request.want_shut_down:
             return Standing.RELEASED
-        if not request.want_fence and request.current_metadata_offset >= broker.epoch:
+        wants_in = not request.want_fence and not _has_no_disk(broker, request)
+        if wants_in and request.current_metadata_offset >= broker.epoch:
             return Standing.UNFENCED
         return Standing.FENCED
     if state.stopping(broker.id):
-        return _next_of_stopping(state, broker)
-    if request.want_fence:
+        return Standing.RELEASED if controlled_shutdown.may_go(state, broker) else Standing.STOPPING
+    if request.want_fence or _has_no_disk(broker, request):
         return Standing.RELEASED if request.want_shut_down else Standing.FENCED
     if request.want_shut_down:
         return Standing.STOPPING if state.image.leads_any(broker.id) else Standing.RELEASED
     return Standing.UNFENCED
 
 
-def _next_of_stopping(state: ControllerState, broker: BrokerRegistration) -> Standing:
-    """Released when it leads nothing and every active broker has read far enough to know that."""
-    session = state.sessions.get(broker.id)
-    if state.image.leads_any(broker.id) or session is None or session.shutdown_offset is None:
-        return Standing.STOPPING
-    lowest = state.lowest_active_offset(leaving=broker.id)
-    return Standing.RELEASED if lowest is None or session.shutdown_offset <= lowest else Standing.STOPPING
+def _has_no_disk(broker: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:
+    """All its log directories are offline: nothing is left that it could lead or follow with."""
+    offline = set(request.offline_log_dirs)
+    return bool(offline) and offline.issuperset(broker.log_dirs)
 
 
 def _steps(
@@ -99,7 +98,7 @@ def _steps(
     if standing is Standing.UNFENCED and broker.fenced:
         return unfence(state, broker), "heartbeat.generation", "caught up with its own registration"
     if standing is Standing.STOPPING:
-        return stop(state, broker), "shutdown.generation", "controlled shutdown"
+        return controlled_shutdown.steps(state, broker), "shutdown.generation", "controlled shutdown"
     if standing is Standing.RELEASED and not broker.fenced:
         return fence(state, broker), "shutdown.generation", "controlled shutdown granted"
     if standing is Standing.FENCED and not broker.fenced:
@@ -119,18 +118,6 @@ def unfence(state: ControllerState, broker: BrokerRegistration) -> list[Metadata
         BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=-1),
         *lead_again(state, broker.id),
     ]
-
-
-def stop(state: ControllerState, broker: BrokerRegistration) -> list[MetadataRecord]:
-    """Below `eligible-isr` nothing is persisted: only the leaderships move, as before KIP-841."""
-    records: list[MetadataRecord] = []
-    if state.image.level >= FeatureLevel.ELIGIBLE_ISR and not broker.in_controlled_shutdown:
-        records.append(
-            BrokerRegistrationChangeRecord(
-                broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=1
-            )
-        )
-    return [*records, *leave_all(state, broker.id)]
 
 
 def next_silent(state: ControllerState, now: int) -> tuple[Decision, BrokerId] | None:

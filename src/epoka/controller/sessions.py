@@ -44,6 +44,11 @@ class Sessions:
         if session.shutdown_offset is None:
             session.shutdown_offset = offset
 
+    def forgive(self, ms: int) -> None:
+        """Time in which the controller did not listen is nobody's silence."""
+        for session in self._sessions.values():
+            session.contact_ms += ms
+
     def drop(self, broker_id: int) -> None:
         """Forget the broker: it is fenced, gone, or has been let go."""
         self._sessions.pop(BrokerId(broker_id), None)

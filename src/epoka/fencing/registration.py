@@ -29,7 +29,7 @@ def cluster(given_cluster_id: str, own_cluster_id: str) -> Verdict:
 @rule(
     "registration.incarnation",
     asked_by="controller, on BrokerRegistration",
-    refuses_when="another incarnation of the same id, on other log directories, is unfenced and has a session",
+    refuses_when="another incarnation of the id, on other log directories, is unfenced and has a session",
     answer="DUPLICATE_BROKER_REGISTRATION",
 )
 def incarnation(
