@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.faults.load import QUICK, Load, create_topic
-from tests.waiting import wait_until
 
 from epoka.cluster.cluster import Cluster
+from tests.faults.load import QUICK, Load, create_topic
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("cluster-faults"), pytest.mark.timeout(300)]
 
