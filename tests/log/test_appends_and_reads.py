@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epoka.log import Appended, FileStore, LogConfig, MemoryStore, PartitionLog, Refused, Store
+from epoka.log import Appended, FileStore, LogConfig, MemoryStore, PartitionLog, Refused, StorageError, Store
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.records import crc_ok, decode_batch, encode_batch, headers, read_header, validate
 from tests.log.logs import NOW, append, batch_of, offsets_in, open_log, records_in, try_append, values_in
@@ -225,6 +225,46 @@ def test_truncation_inside_a_batch_takes_the_whole_batch(store: Store) -> None:
     append(log, b"c", b"d", b"e")
     assert log.truncate_to(3) == 2
     assert values_in(log) == [b"a", b"b"]
+
+
+def test_what_was_known_of_a_truncated_tail_leads_no_reader_astray(store: Store) -> None:
+    log = open_log(store)
+    for _ in range(4):
+        append(log, b"x" * 30)
+    size = log.size_bytes // 4
+    log.truncate_to(1)
+    short = 30
+    while len(batch_of([b"", b"y" * short])) > size:
+        short -= 1
+    append(log, b"", b"y" * short)
+    append(log, b"z")
+    assert log.size_bytes > 2 * size
+    found = log.locate(2, 1 << 20)
+    assert found is not None
+    assert found.position == size
+
+
+def test_truncation_of_a_batch_that_spans_the_log_start_leaves_an_empty_log(store: Store) -> None:
+    log = open_log(store)
+    append(log, b"a", b"b", b"c")
+    log.delete_records_before(1)
+    assert log.truncate_to(2) == 1
+    assert (log.log_start_offset, log.end_offset) == (1, 1)
+    assert append(log, b"d").base_offset == 1
+
+
+def test_a_damaged_sealed_segment_is_said_and_never_skipped(store: Store) -> None:
+    config = LogConfig(segment_bytes=300)
+    log = open_log(store, config)
+    for _ in range(4):
+        append(log, b"x" * 150)
+    log.close()
+    store.replace(f"{1:020d}.log", (store.read_all(f"{1:020d}.log") or b"")[:-5])
+    again = open_log(store, config, recovery_point=4, clean=True)
+    for _ in range(3):
+        with pytest.raises(StorageError):
+            again.read(1, 1 << 20)
+    assert offsets_in(again.read(2, 1 << 20)) == [(2, 2)]
 
 
 def test_truncating_fully_starts_over_at_another_offset(store: Store) -> None:

@@ -137,6 +137,25 @@ def test_epochs_above_the_recovery_point_come_back_from_the_batches(store: Store
     assert list(again.epochs) == [(0, 0), (1, 5), (2, 10), (3, 15)]
 
 
+def test_an_epoch_of_records_that_are_gone_is_forgotten(store: Store) -> None:
+    log = filled(store, 12)
+    log.flush()
+    log.close(clean=False)
+    store.replace("leader-epoch-checkpoint", b"0\n2\n0 0\n7 5\n")
+    again = open_log(store, CONFIG, recovery_point=5)
+    assert list(again.epochs) == [(0, 0), (1, 10)]
+
+
+def test_a_gap_in_a_followers_log_is_no_damage(store: Store) -> None:
+    log = open_log(store, LogConfig(segment_bytes=300))
+    for offset in (0, 5, 40, 41, 90):
+        assert isinstance(log.append_as_follower(bytes(batch_of([b"x" * 150], base_offset=offset))), Appended)
+    assert len(log.segment_bases) == 5
+    again = open_log(store, LogConfig(segment_bytes=300))
+    assert again.recovery.cut is None
+    assert [header.base_offset for _batch, header in again.batches(0)] == [0, 5, 40, 41, 90]
+
+
 def test_a_lost_epoch_checkpoint_is_made_again_from_the_batches(store: Store) -> None:
     log = filled(store)
     log.close()

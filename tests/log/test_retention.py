@@ -87,3 +87,12 @@ def test_records_without_timestamps_age_from_when_they_were_written(store: Store
 def test_unlimited_retention_keeps_everything(store: Store) -> None:
     log = filled(store, LogConfig(segment_bytes=200, retention_ms=-1, retention_bytes=-1))
     assert log.apply_retention(NOW + 10**12, log.end_offset) == []
+
+
+def test_a_damaged_segment_does_not_keep_the_ones_behind_it_for_ever(store: Store) -> None:
+    config = LogConfig(segment_bytes=200, retention_ms=1000)
+    log = filled(store, config)
+    log.close()
+    store.replace(f"{0:020d}.log", b"x" * 50)
+    again = open_log(store, config, recovery_point=10, clean=True)
+    assert [d.base_offset for d in again.apply_retention(NOW + 1500, 10)] == [0, 1, 2, 3, 4]

@@ -146,6 +146,33 @@ def test_a_failed_flush_makes_the_log_refuse_appends_for_good(
     assert values_in(log) == [b"a"]
 
 
+def test_a_failed_flush_of_a_sealed_segment_counts_as_much() -> None:
+    store = MemoryStore()
+    log = open_log(store, LogConfig(segment_bytes=300))
+    for _ in range(3):
+        append(log, b"x" * 150)
+    store.fail_flushes = True
+    with pytest.raises(StorageError):
+        log.flush_sealed()
+    store.fail_flushes = False
+    assert isinstance(try_append(log, b"y"), Refused)
+    with pytest.raises(StorageError):
+        log.flush()
+    assert log.recovery_point == 0
+
+
+def test_flushing_the_sealed_segments_moves_the_recovery_point_to_the_active_one() -> None:
+    store = MemoryStore()
+    log = open_log(store, LogConfig(segment_bytes=300))
+    for _ in range(3):
+        append(log, b"x" * 150)
+    assert log.flush_sealed()
+    assert log.recovery_point == log.segment_bases[-1] == 2
+    assert not log.flush_sealed()
+    store.crash()
+    assert open_log(store, recovery_point=2).end_offset == 2
+
+
 def test_an_append_that_must_be_flushed_is_refused_when_the_flush_fails() -> None:
     store = MemoryStore()
     log = open_log(store, LogConfig(flush_messages=1))

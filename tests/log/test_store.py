@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,24 +98,26 @@ def test_a_locked_store_is_refused_to_a_second_holder(store: Store, tmp_path: Pa
     other.lock()
 
 
-def _hold_lock(path: str, holding: object, done: object) -> None:
-    FileStore(path).lock()
-    holding.set()  # type: ignore[attr-defined]
-    done.wait(30)  # type: ignore[attr-defined]
-    os._exit(0)
+HOLDER = """
+import sys
+from epoka.log import FileStore
+FileStore(sys.argv[1]).lock()
+print("held", flush=True)
+input()
+"""
 
 
 def test_the_lock_of_a_dead_process_is_free_again(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    holding, done = context.Event(), context.Event()
-    process = context.Process(target=_hold_lock, args=(str(tmp_path), holding, done))
-    process.start()
-    assert holding.wait(30)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
     store = FileStore(tmp_path)
     with pytest.raises(StorageError):
         store.lock()
     process.kill()
-    process.join(30)
+    process.wait(30)
     store.lock()
 
 

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 
-from epoka.log.store import Store
+from epoka.log.store import StorageError, Store
 
 CHECKPOINT = "leader-epoch-checkpoint"
 NO_EPOCH = -1
@@ -65,8 +65,12 @@ class EpochHistory:
             return
         lines = ["0", str(len(self._epochs))]
         lines += [f"{epoch} {start}" for epoch, start in zip(self._epochs, self._starts)]
-        self._store.replace(CHECKPOINT, ("\n".join(lines) + "\n").encode())
         self._dirty = False
+        try:
+            self._store.replace(CHECKPOINT, ("\n".join(lines) + "\n").encode())
+        except StorageError:
+            self._dirty = True
+            raise
 
     def begin(self, epoch: int, start_offset: int) -> bool:
         """Says that `epoch` begins at `start_offset`; False if a later epoch is already known."""

@@ -5,13 +5,14 @@ hand out an offset twice, serve half a batch, or answer an append that is not in
 value; only the disk's own failures are exceptions, and a failed flush makes the log refuse every append
 for good.
 
-Appends and reads belong to one thread. `apply_retention` and `compact` may run in another: the list of
+Appends and reads belong to one thread. Flushing, retention and compaction may run in another: the list of
 segments is replaced as a whole and under a lock, never changed in place.
 """
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
@@ -192,8 +193,8 @@ class PartitionLog:
 
     def _load_producers(self, now: int) -> None:
         start = self.producers.load_latest(self._log_start_offset, self._end_offset, now)
-        for segment in self._segments:
-            if segment is not self._active and segment.next_offset <= start:
+        for index, segment in enumerate(self._segments):
+            if segment is not self._active and self._bases[index + 1] <= start:
                 continue
             for _position, header in segment.scan(segment.position_of(start)):
                 if header.producer_id >= 0 and header.base_offset >= start:
@@ -376,19 +377,19 @@ class PartitionLog:
 
     def _write(self, content: Buffer, placed: list[tuple[int, BatchHeader]], now: int) -> Refused | None:
         first, last = placed[0][1], placed[-1][1]
-        active = self._active
         config = self.config
         try:
-            if not active.has_room(len(content), last.last_offset, config.segment_bytes) or (
-                now - self._segment_born_ms >= config.segment_ms and active.size
-            ):
-                # Segments join without a gap, which is how recovery knows that none lost its end.
-                near = last.last_offset - self._end_offset <= MAX_RELATIVE_OFFSET
-                active = self._roll(now, self._end_offset if near else first.base_offset)
-            active.append(content, placed, now)
+            with self._lock:
+                active = self._active
+                full = not active.has_room(len(content), last.last_offset, config.segment_bytes)
+                if full or (now - self._segment_born_ms >= config.segment_ms and active.size):
+                    # Segments join without a gap, which is how recovery knows that none lost its end.
+                    near = last.last_offset - self._end_offset <= MAX_RELATIVE_OFFSET
+                    active = self._roll(now, self._end_offset if near else first.base_offset)
+                active.append(content, placed, now)
+                self._end_offset = last.next_offset
         except StorageError as error:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        self._end_offset = last.next_offset
         for _position, header in placed:
             if header.partition_leader_epoch > self.epochs.last_epoch:
                 self.epochs.begin(header.partition_leader_epoch, header.base_offset)
@@ -485,14 +486,7 @@ class PartitionLog:
     def _segment_index(self, segments: list[Segment], offset: int) -> int:
         if offset >= segments[-1].base_offset:
             return len(segments) - 1
-        low, high = 0, len(segments)
-        while low < high:
-            middle = (low + high) // 2
-            if segments[middle].base_offset <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        return max(low - 1, 0)
+        return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
 
     def batches(self, from_offset: int) -> Iterator[tuple[memoryview, BatchHeader]]:
         """Every batch from the one that holds `from_offset` to the end, bytes and header."""
@@ -562,6 +556,9 @@ class PartitionLog:
             self._set_segments(kept)
             self._active.truncate_to(offset)
             self._end_offset = self._active.next_offset
+            if self._end_offset < self._log_start_offset:
+                # The batch that spans the offset also spans the log start, and nothing visible is left.
+                self._start_over(self._log_start_offset)
             self._after_truncation()
             return self._end_offset
 
@@ -593,7 +590,6 @@ class PartitionLog:
         # Written even if nothing changed: it also makes the deletion of segments durable, and one that came
         # back after a crash would be taken for the log's own.
         self.epochs.save(always=True)
-        self.producers.delete_snapshots(above=end)
         compaction.truncate_state(self._store, end)
         self._load_producers(self._now)
         self._segment_born_ms = self._birth_of(self._active, self._now)
@@ -710,18 +706,36 @@ class PartitionLog:
 
     def flush(self) -> None:
         """Everything appended so far is on the disk afterwards. StorageError makes the log refuse appends."""
+        with self._lock:
+            end, segments = self._end_offset, self._segments
+        self._flush(segments, end)
+
+    def flush_sealed(self) -> bool:
+        """Flushes all but the active segment, so that a recovery never has to check more than that one.
+
+        For the runtime to call now and then: a roll does not wait for the disk. False if there was nothing.
+        """
+        with self._lock:
+            end, segments = self._active.base_offset, self._segments[:-1]
+        if self._recovery_point >= end:
+            return False
+        self._flush(segments, end)
+        return True
+
+    def _flush(self, segments: list[Segment], end: int) -> None:
         if self._failure is not None:
             raise StorageError(self._failure)
-        end = self._end_offset
         try:
-            for segment in self._segments:
-                if segment is self._active or segment.flushed_size < segment.size:
+            for segment in segments:
+                if segment is segments[-1] or segment.flushed_size < segment.size:
                     segment.flush()
             self.epochs.save()
         except StorageError as error:
             self._failure = f"a flush failed, the log takes no more records until it is recovered: {error}"
             raise
-        self._recovery_point = end
+        with self._lock:
+            # A truncation may have come in between, and what was flushed above its cut is gone.
+            self._recovery_point = max(self._recovery_point, min(end, self._end_offset))
 
     def close(self, clean: bool = True) -> None:
         """Lets go of the files. A clean close flushes and writes what makes the next opening quick."""
@@ -733,6 +747,10 @@ class PartitionLog:
             self.producers.take_snapshot(self._end_offset)
         for segment in self._segments:
             segment.close()
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
 
 
 def _is_segment_file(name: str, suffix: str) -> bool:

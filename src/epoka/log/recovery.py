@@ -77,7 +77,7 @@ def recover(
             continue
         broken: BrokenBatch | None = None
         try:
-            segment.load(trust_below=None if clean else recovery_point)
+            segment.load(trust_below=None if clean else recovery_point, keep_what_is_whole=True)
         except BrokenBatch as error:
             broken = error
         if clean:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from epoka.log.config import LogConfig
-from epoka.log.segment import Segment
+from epoka.log.segment import BrokenBatch, Segment
 
 
 class Deleted(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ def expired_segments(
         if next_offset <= log_start_offset and not is_active:
             reason = f"below the log start offset {log_start_offset}"
         elif config.deletes:
-            newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.last_append_ms
+            newest = _newest_ms(segment)
             if config.retention_ms >= 0 and newest + config.retention_ms < now:
                 reason = f"its newest record is {now - newest} ms old, retention.ms is {config.retention_ms}"
             elif 0 <= config.retention_bytes <= total - segment.size and not is_active:
@@ -49,3 +49,12 @@ def expired_segments(
         total -= segment.size
         found.append((segment, Deleted(segment.base_offset, next_offset, segment.size, reason)))
     return found
+
+
+def _newest_ms(segment: Segment) -> int:
+    try:
+        newest = segment.max_timestamp
+    except BrokenBatch:
+        # A damaged segment must not keep all the ones behind it for ever.
+        newest = -1
+    return newest if newest >= 0 else segment.last_append_ms

@@ -126,17 +126,19 @@ class Segment:
 
     # loading: from the index files as far as they are right, from the batches for the rest
 
-    def load(self, *, trust_below: int | None = None) -> None:
+    def load(self, *, trust_below: int | None = None, keep_what_is_whole: bool = False) -> None:
         """Makes the index whole. Stored entries at or above the offset `trust_below` are not believed.
 
-        Raises BrokenBatch where the batches end before the file does.
+        Raises BrokenBatch where the batches end before the file does. Only recovery may go on with what is
+        whole before it: a reader that did would skip the rest without a word.
         """
-        self._loaded = True
+        self._loaded = keep_what_is_whole
         start = self._load_index_files(trust_below)
         self._next_offset = self.base_offset
         self._max_timestamp = self._timestamps[-1] if self._timestamps else NO_TIMESTAMP
         for position, header in self.scan(start):
             self._note(position, header)
+        self._loaded = True
 
     def _load_index_files(self, trust_below: int | None) -> int:
         """Loads the stored entries that can be right; the position from which the batches are to be read."""
@@ -384,17 +386,18 @@ class Segment:
         self.save_index()
 
     def save_index(self) -> None:
-        count = len(self._offsets)
+        # Flushes may run beside appends: the timestamp is the last part of an entry to be there.
+        count = len(self._timestamps)
         if not self._loaded or self._persisted == count:
             return
         if self._persisted == 0:
             self._delete_index_files()
         index = np.empty(count - self._persisted, _INDEX_DTYPE)
-        index["offset"] = self._offsets[self._persisted :]
-        index["position"] = self._positions[self._persisted :]
+        index["offset"] = self._offsets[self._persisted : count]
+        index["position"] = self._positions[self._persisted : count]
         stamps = np.empty(count - self._persisted, _TIME_DTYPE)
         stamps["offset"] = index["offset"]
-        stamps["timestamp"] = self._timestamps[self._persisted :]
+        stamps["timestamp"] = self._timestamps[self._persisted : count]
         try:
             for suffix, entries in ((INDEX_SUFFIX, index), (TIME_INDEX_SUFFIX, stamps)):
                 blob = self._store.open(segment_name(self.base_offset, suffix))
