@@ -64,7 +64,10 @@ class World:
         self.now = 1_000_000
         self.level = level
         self.controller_config = controller or ControllerConfig(
-            initial_level=level, session_timeout_ms=1_000, auto_leader_rebalance=False
+            initial_level=level,
+            session_timeout_ms=1_000,
+            auto_leader_rebalance=False,
+            ledger_replication_factor=3 if settings.get("ledger_topic") else 0,
         )
         self.settings = {
             "heartbeat_interval_ms": 200,

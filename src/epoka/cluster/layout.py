@@ -159,6 +159,7 @@ class Layout:
         pleasant = {
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
+            "epoka.ledger.replication.factor": replicas,
             "group.initial.rebalance.delay.ms": "0",
         }
         return own | pleasant | dict(config)

@@ -26,4 +26,6 @@ class ControllerConfig(msgspec.Struct, frozen=True):
     """How many leaderships one round of repair moves at most."""
     snapshot_after_records: int = 20_000
     """A snapshot is taken when at least so many records, and half as many as the image is large, are new."""
+    ledger_replication_factor: int = 0
+    """Replicas of `__epoka_ledger`, which is made once so many brokers are active; 0 for no topic."""
     max_fetch_wait_ms: int = 60_000

@@ -35,8 +35,8 @@ from epoka.controller.config import ControllerConfig
 from epoka.controller.decision import Decision, refusal
 from epoka.controller.fetch_metadata import Parked
 from epoka.controller.heartbeats import Standing
+from epoka.controller.ledger_topic import LedgerTopic
 from epoka.controller.metadata_log import MetadataLog, MetadataLogFailed
-from epoka.controller.refusals import refuse_all
 from epoka.controller.sessions import Sessions
 from epoka.controller.state import ControllerState
 from epoka.fencing import ALL_RULES, Rules, Verdict
@@ -47,6 +47,7 @@ from epoka.model.events import (
     Event,
     Exit,
     Hangup,
+    Reply,
     Report,
     Request,
     Respond,
@@ -75,6 +76,7 @@ from epoka.wire.messages.list_partition_reassignments import ListPartitionReassi
 from epoka.wire.messages.metadata_records import FeatureLevelRecord
 from epoka.wire.messages.unregister_broker import UnregisterBrokerRequest
 from epoka.wire.messages.update_features import UpdateFeaturesRequest
+from epoka.wire.refusals import refuse_all
 
 _EVENTS_PER_MS = 1024
 """Event ids start at the time of the start times this, so that a later life never repeats an id."""
@@ -100,6 +102,7 @@ class ControllerCore:
         self._imbalance_check_ms: int | None = None
         self._snapshot_offset = -1
         self._next_event_id = 0
+        self._ledger_topic = LedgerTopic(self.state)
         self._requests: dict[type, Callable[[Any, Request, int], Decision]] = {
             BrokerRegistrationRequest: self._on_broker_registration,
             BrokerHeartbeatRequest: self._on_broker_heartbeat,
@@ -148,6 +151,8 @@ class ControllerCore:
             times.append(silence)
         if self._imbalance_check_ms is not None:
             times.append(self._imbalance_check_ms)
+        if self._ledger_topic.due is not None:
+            times.append(self._ledger_topic.due)
         return min(times, default=None)
 
     # What happens.
@@ -193,6 +198,9 @@ class ControllerCore:
                 return self._guarded(lambda: self._on_request(event, now), event.token)
             case Wake():
                 return self._guarded(lambda: self._on_wake(now))
+            case Reply(token, message):
+                self._ledger_topic.answered(token, message, now)
+                return []
             case Disconnected(connection):
                 self._parked = [parked for parked in self._parked if parked.connection != connection]
                 return []
@@ -269,7 +277,11 @@ class ControllerCore:
             interval_ms = self.state.config.leader_imbalance_check_interval_ms
             self._imbalance_check_ms = now if more else now + interval_ms
             effects += self._carry_out(decision, now)
+        creation = self._ledger_topic.creation()
+        if creation is not None:
+            effects += self._carry_out(topics.on_create_topics(self.state, creation), now)
         effects += self._answer_parked(now)
+        effects += self._ledger_topic.send(now)
         return effects
 
     def _forgive_own_absence(self, now: int) -> list[Effect]:
@@ -361,11 +373,11 @@ class ControllerCore:
     def _report(self, event: LedgerEvent, now: int, cause: int = -1) -> Report:
         event_id = self._next_event_id
         self._next_event_id += 1
-        return Report(
-            msgspec.structs.replace(
-                event, time_ms=now, node=self.state.node_id, event_id=event_id, cause=cause
-            )
+        stamped = msgspec.structs.replace(
+            event, time_ms=now, node=self.state.node_id, event_id=event_id, cause=cause
         )
+        self._ledger_topic.add(stamped, now)
+        return Report(stamped)
 
     # When the log fails.
 

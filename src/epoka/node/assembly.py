@@ -31,6 +31,7 @@ from epoka.log.directory import META, DirectoryRefused, LogDirectory
 from epoka.log.store import FileStore, StorageError
 from epoka.model.config_keys import Value
 from epoka.model.events import CONTROLLER
+from epoka.model.image import ClusterImage
 from epoka.model.levels import FeatureLevel
 from epoka.model.topic_configs import TOPIC_KEYS
 from epoka.node.chores import Chore, Work
@@ -80,11 +81,7 @@ def build_broker(config: NodeConfig, endpoints: tuple[Endpoint, ...], now: int) 
     core = BrokerCore(broker_config(config, cluster_id, endpoints, directory), directory, new_member_id)
 
     def resolve(to: int) -> Sequence[Address]:
-        if to == CONTROLLER:
-            return config.controller_addresses
-        registration = core.image.broker(to)
-        door = None if registration is None else registration.control_endpoint
-        return () if door is None else ((door.host, door.port),)
+        return config.controller_addresses if to == CONTROLLER else _control_address(core.image, to)
 
     def close() -> None:
         for replica in core.replicas.by_key.values():
@@ -113,7 +110,17 @@ def build_controller(config: NodeConfig, endpoints: tuple[Endpoint, ...], now: i
         log.close()
         directory.abandon()
 
-    return Part(core, lambda to: (), close=abandon, abandon=abandon)
+    def resolve(to: int) -> Sequence[Address]:
+        return _control_address(core.image, to)
+
+    return Part(core, resolve, close=abandon, abandon=abandon)
+
+
+def _control_address(image: ClusterImage, broker_id: int) -> Sequence[Address]:
+    """Where the metadata says that other nodes find a broker."""
+    registration = image.broker(broker_id)
+    door = None if registration is None else registration.control_endpoint
+    return () if door is None else ((door.host, door.port),)
 
 
 def broker_config(
@@ -149,6 +156,7 @@ def broker_config(
         replica_fetch_backoff_ms=integer("replica.fetch.backoff.ms"),
         fetch_max_bytes=integer("fetch.max.bytes"),
         fetch_session_slots=integer("max.incremental.fetch.session.cache.slots"),
+        ledger_topic=integer("epoka.ledger.replication.factor") > 0,
         max_produce_bytes=integer("socket.request.max.bytes"),
         groups=GroupConfig(
             min_session_timeout_ms=integer("group.min.session.timeout.ms"),
@@ -171,6 +179,7 @@ def controller_config(config: NodeConfig) -> ControllerConfig:
         num_partitions=config.integer("num.partitions"),
         default_replication_factor=config.integer("default.replication.factor"),
         topic_defaults=topic_defaults(config),
+        ledger_replication_factor=config.integer("epoka.ledger.replication.factor"),
         auto_leader_rebalance=config.flag("auto.leader.rebalance.enable"),
         leader_imbalance_check_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,
     )

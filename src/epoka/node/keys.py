@@ -337,6 +337,13 @@ _TOPICS = (
         "offsets.topic.replication.factor", Kind.SHORT, 3, "Replicas of __consumer_offsets.", at_least(1)
     ),
     ConfigKey(
+        "epoka.ledger.replication.factor",
+        Kind.SHORT,
+        1,
+        "Replicas of __epoka_ledger, made once so many brokers are active. 0: ledger files only.",
+        at_least(0),
+    ),
+    ConfigKey(
         "offsets.retention.minutes",
         Kind.INT,
         7 * 24 * 60,

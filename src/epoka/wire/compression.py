@@ -101,14 +101,14 @@ def decompress(
     else:
         decompress_into = cramjam.gzip.decompress_into
     # Untouched pages of an empty array cost nothing, so the limit itself is the right size to ask for.
-    output = np.empty(limit, np.uint8)
+    output = np.empty(limit, np.uint8).data
     try:
         size = decompress_into(payload, output)
     except cramjam.DecompressionError as error:
         if "whole buffer" in str(error):
             raise _too_large(codec, len(payload), limit) from None
         raise _undecodable(codec, str(error)) from None
-    return memoryview(output)[:size]
+    return output[:size]
 
 
 def _too_large(codec: Codec, compressed: int, limit: int) -> RecordError:
@@ -152,7 +152,7 @@ def _decompress_snappy(payload: memoryview, limit: int) -> memoryview:
         total = sum(sizes)
         if total > limit:
             raise _too_large(Codec.SNAPPY, len(payload), limit)
-        output = memoryview(np.empty(total, np.uint8))
+        output = np.empty(total, np.uint8).data
         position = 0
         for block, size in zip(blocks, sizes):
             written = cramjam.snappy.decompress_raw_into(block, output[position : position + size])

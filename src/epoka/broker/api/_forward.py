@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from epoka.model.events import CONTROLLER, Request
 from epoka.wire.error_codes import ErrorCode
+from epoka.wire.refusals import refuse_all
 
 if TYPE_CHECKING:
     from epoka.broker.core import BrokerCore
@@ -15,13 +16,8 @@ SEEN_WITHIN_MS = 2_000
 """How long an answer waits for this broker's own metadata to show what was done."""
 
 
-def forward(
-    core: BrokerCore,
-    request: Request,
-    failed: Callable[[ErrorCode], Any],
-    seen: Callable[[Any], bool] | None = None,
-) -> None:
-    """Ask the controller; `failed` makes the answer when it cannot be reached.
+def forward(core: BrokerCore, request: Request, seen: Callable[[Any], bool] | None = None) -> None:
+    """Ask the controller; REQUEST_TIMED_OUT for everything when it cannot be reached.
 
     With `seen` the answer is held back until this broker's own image shows the change, so that a client that
     goes on with the same broker finds what it has just made.
@@ -30,7 +26,7 @@ def forward(
 
     def answered(reply: Any, now: int) -> None:
         if reply is None:
-            core.respond(request, failed(ErrorCode.REQUEST_TIMED_OUT))
+            core.respond(request, refuse_all(request.message, ErrorCode.REQUEST_TIMED_OUT))
         elif seen is None:
             core.respond(request, reply)
         else:

@@ -20,14 +20,6 @@ def handle(core: BrokerCore, request: Request, now: int) -> None:
     message: wire.CreatePartitionsRequest = request.message
     counts = {topic.name: topic.count for topic in message.topics}
 
-    def failed(error: ErrorCode) -> wire.CreatePartitionsResponse:
-        return wire.CreatePartitionsResponse(
-            results=tuple(
-                wire.CreatePartitionsTopicResult(name=topic.name, error_code=error)
-                for topic in message.topics
-            )
-        )
-
     def seen(reply: Any) -> bool:
         return message.validate_only or all(
             core.image.partition_count_of(result.name) >= counts.get(result.name, 0)
@@ -35,4 +27,4 @@ def handle(core: BrokerCore, request: Request, now: int) -> None:
             if result.error_code == ErrorCode.NONE
         )
 
-    forward(core, request, failed, seen)
+    forward(core, request, seen)

@@ -1,4 +1,4 @@
-"""CreateTopics: decided by the controller; answered when this broker's own metadata shows the new topics."""
+"""CreateTopics: decided by the controller; answered when this broker sees the new topics."""
 
 from __future__ import annotations
 
@@ -19,13 +19,6 @@ VERSIONS = (2, 7)
 def handle(core: BrokerCore, request: Request, now: int) -> None:
     message: wire.CreateTopicsRequest = request.message
 
-    def failed(error: ErrorCode) -> wire.CreateTopicsResponse:
-        return wire.CreateTopicsResponse(
-            topics=tuple(
-                wire.CreatableTopicResult(name=topic.name, error_code=error) for topic in message.topics
-            )
-        )
-
     def seen(reply: Any) -> bool:
         return message.validate_only or all(
             core.image.topic(topic.name) is not None
@@ -33,4 +26,4 @@ def handle(core: BrokerCore, request: Request, now: int) -> None:
             if topic.error_code == ErrorCode.NONE
         )
 
-    forward(core, request, failed, seen)
+    forward(core, request, seen)

@@ -1,4 +1,4 @@
-"""DeleteTopics: decided by the controller; answered when this broker's own metadata has lost the topics."""
+"""DeleteTopics: decided by the controller; answered when this broker has lost sight of the topics."""
 
 from __future__ import annotations
 
@@ -17,16 +17,6 @@ VERSIONS = (1, 6)
 
 
 def handle(core: BrokerCore, request: Request, now: int) -> None:
-    message: wire.DeleteTopicsRequest = request.message
-
-    def failed(error: ErrorCode) -> wire.DeleteTopicsResponse:
-        by_name = [wire.DeletableTopicResult(name=name, error_code=error) for name in message.topic_names]
-        by_state = [
-            wire.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error)
-            for topic in message.topics
-        ]
-        return wire.DeleteTopicsResponse(responses=tuple(by_name + by_state))
-
     def seen(reply: Any) -> bool:
         return all(
             topic.name is None or core.image.topic(topic.name) is None
@@ -34,4 +24,4 @@ def handle(core: BrokerCore, request: Request, now: int) -> None:
             if topic.error_code == ErrorCode.NONE
         )
 
-    forward(core, request, failed, seen)
+    forward(core, request, seen)

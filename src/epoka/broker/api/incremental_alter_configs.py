@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs: settings of topics and brokers, decided by the controller."""
+"""IncrementalAlterConfigs: single settings of topics and brokers, decided by the controller."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from epoka.broker.api._forward import forward
 from epoka.model.events import Request
@@ -17,18 +17,10 @@ VERSIONS = (0, 1)
 
 
 def handle(core: BrokerCore, request: Request, now: int) -> None:
-    message: wire.IncrementalAlterConfigsRequest = request.message
-
-    def failed(error: ErrorCode) -> wire.IncrementalAlterConfigsResponse:
-        return wire.IncrementalAlterConfigsResponse(
-            responses=tuple(
-                wire.IncrementalAlterConfigsResourceResponse(
-                    error_code=error, resource_type=each.resource_type, resource_name=each.resource_name
-                )
-                for each in message.resources
-            )
-        )
-
-    # The controller answers only after its own image has the change; this broker's follows within a poll.
     before = core.image.offset
-    forward(core, request, failed, lambda reply: message.validate_only or core.image.offset > before)
+
+    def seen(reply: Any) -> bool:
+        changed = any(each.error_code == ErrorCode.NONE for each in reply.responses)
+        return request.message.validate_only or not changed or core.image.offset > before
+
+    forward(core, request, seen)
