@@ -89,6 +89,7 @@ class Desk:
         self.versions: dict[int, int] = {}
         self.answers: dict[int, Any] = {}
         self.holds_stores = False
+        self.checks_groups = True
         self.stores: list[Store] = []
         self.log: dict[int, list[tuple[bytes, bytes | None]]] = {p: [] for p in range(self.config.partitions)}
         self.coordinator = self.start()
@@ -131,8 +132,9 @@ class Desk:
                     self.answers[token] = message
                 case Store():
                     self.stores.append(effect)
-        for group in self.coordinator._registry.groups:
-            check(group, self.coordinator._timers)
+        if self.checks_groups:
+            for group in self.coordinator._registry.groups:
+                check(group, self.coordinator._timers)
         if not self.holds_stores:
             self.commit_stores()
 

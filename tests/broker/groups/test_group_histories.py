@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+import pytest
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -85,6 +86,23 @@ class GroupHistory(RuleBasedStateMachine):
                 self.joins[token] = group_id
             for member_id in list(group.pending_members):
                 self.joins[self.desk.join(member_id, group_id, protocols=PROTOCOLS[0])] = group_id
+
+    @rule(group_id=groups)
+    def come_to_rest(self, group_id: str) -> None:
+        """Clients do for once what they should, so that stable groups are not left to chance."""
+        group = self.desk.group(group_id)
+        if group is None or not (group.members or group.pending_members):
+            self.restart(group_id, INSTANCES[0], PROTOCOLS[0])
+        self.everyone_joins(group_id)
+        for _ in range(3):
+            self.desk.advance(3_000)
+        group = self.desk.group(group_id)
+        if group is not None and group.state is GroupState.COMPLETING_REBALANCE:
+            for member_id, member in list(group.members.items()):
+                if not group.is_leader(member_id):
+                    self.desk.sync(member_id, group_id=group_id, instance_id=member.instance_id)
+            self.leader_syncs(group_id)
+        self.desk.commit_stores()
 
     @rule(group_id=groups, number=picks)
     def sync(self, group_id: str, number: int) -> None:
@@ -251,3 +269,26 @@ def test_any_history_of_a_group_keeps_its_promises(make_desk: Callable[..., Any]
             suppress_health_check=[HealthCheck.too_slow],
         ),
     )
+
+
+def test_a_commit_that_never_reached_the_log_is_noticed(make_desk: Callable[..., Any]) -> None:
+    def forgetful_desk(**config: Any) -> Any:
+        desk = make_desk(**config)
+        finish = desk.finish_store
+
+        def finish_store(error: ErrorCode = ErrorCode.NONE) -> None:
+            partition = desk.stores[0].partition
+            finish(error)
+            if error is ErrorCode.NONE and read(*desk.log[partition][-1]).__class__ is OffsetRecord:
+                desk.log[partition].pop()
+
+        desk.finish_store = finish_store
+        return desk
+
+    with pytest.raises((AssertionError, BaseExceptionGroup)):
+        run_state_machine_as_test(
+            partial(GroupHistory, forgetful_desk),
+            settings=settings(
+                max_examples=200, deadline=None, database=None, phases=[Phase.generate], print_blob=False
+            ),
+        )

@@ -84,6 +84,20 @@ def test_a_commit_behind_a_deletion_that_failed_counts(desk: Any) -> None:
     assert desk.offsets() == {T0: 9, T1: 6}
 
 
+def test_a_commit_behind_a_deletion_that_succeeded_counts_alone(desk: Any) -> None:
+    desk.commit({T0: 5, T1: 6})
+    desk.holds_stores = True
+    deleting = desk.delete_groups("g")
+    desk.commit({T0: 9})
+    desk.finish_store()
+    assert desk.deleted(deleting) == {"g": ErrorCode.NONE}
+    assert desk.offsets() == {}
+    desk.finish_store()
+    for _ in range(2):
+        assert desk.offsets() == {T0: 9}
+        desk.crash()
+
+
 def test_two_removals_that_both_fail_remove_nothing(desk: Any) -> None:
     desk.commit({T0: 5, T1: 6})
     desk.holds_stores = True
@@ -309,7 +323,8 @@ def test_a_commit_on_its_way_keeps_its_offset_from_expiring(desk: Any) -> None:
     desk.holds_stores = True
     desk.commit({T0: 6})
     desk.advance(1_200_000)
-    assert desk.group().offsets.get(T0).offset == 5
+    desk.commit_stores()
+    assert desk.offsets() == {T0: 6}
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])

@@ -198,13 +198,16 @@ def test_an_absent_leader_is_replaced_by_one_who_joined(desk: Any) -> None:
     assert len(desk.answers[rejoined].members) == 2
 
 
-def test_a_static_member_with_no_time_to_rebalance_does_not_spin_the_clock(desk: Any) -> None:
-    (member,) = static_group(desk, "a", rebalance_ms=60_000)
+def test_a_static_member_with_no_time_to_rebalance_does_not_keep_the_coordinator_busy(desk: Any) -> None:
+    static_group(desk, "a", session_ms=200_000, rebalance_ms=0)
     desk.join(instance_id="b", rebalance_ms=0)
     desk.leave(MemberIdentity(member_id="", group_instance_id="b"))
-    group = desk.group()
-    group.members[member].rebalance_timeout_ms = 0
-    desk.advance(60_000)
+    assert desk.state() is GroupState.PREPARING_REBALANCE
+
+    desk.apply(desk.coordinator.wake(desk.now))
+
+    assert desk.coordinator.deadline >= desk.now + 1_000
+    desk.advance(200_000)
     assert desk.state() is GroupState.EMPTY
 
 

@@ -12,6 +12,7 @@ not in the log.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from epoka.broker.groups import replies
 from epoka.broker.groups.config import GroupConfig
@@ -23,6 +24,9 @@ from epoka.broker.groups.refusals import group_store_error
 from epoka.broker.groups.registry import Registry
 from epoka.broker.groups.timers import Timer, TimerKind, Timers
 from epoka.wire.error_codes import ErrorCode
+
+SHORTEST_WAIT_MS: Final = 1_000
+"""A client may name a rebalance timeout of 0, within which nobody could answer."""
 
 
 class AssignmentStore(Continuation, frozen=True):
@@ -132,7 +136,7 @@ class Rebalances:
         group.assignment_ticket = None
         group.transition(GroupState.PREPARING_REBALANCE, now)
         if not was_empty:
-            self._timers.set(_join(group), now + group.rebalance_timeout_ms)
+            self._timers.set(_join(group), now + _patience_ms(group))
             self.complete_if_all_joined(group, now)
         elif self._config.initial_rebalance_delay_ms > 0:
             delay = self._config.initial_rebalance_delay_ms
@@ -158,7 +162,7 @@ class Rebalances:
             # Only static members are left and none of them is back, so the wait goes on until they are or
             # their sessions end.
             group.growing_until = None
-            self._timers.set(_join(group), now + max(group.rebalance_timeout_ms, 1))
+            self._timers.set(_join(group), now + _patience_ms(group))
             return
         self._timers.cancel(_join(group))
         group.next_generation(now)
@@ -173,7 +177,7 @@ class Rebalances:
             member.is_new = False
             self.heard_of(group, member, now)
             group.pending_sync[member.member_id] = None
-        self._timers.set(_sync(group), now + group.rebalance_timeout_ms)
+        self._timers.set(_sync(group), now + _patience_ms(group))
 
     # The assignment
 
@@ -224,7 +228,7 @@ class Rebalances:
     def on_join_timeout(self, group: Group, now: int) -> None:
         if group.state is not GroupState.PREPARING_REBALANCE:
             return
-        if group.has_grown and group.growing_until is not None and now < group.growing_until:
+        if group.has_grown and group.growing_until is not None:
             group.has_grown = False
             self._timers.set(
                 _join(group), min(now + self._config.initial_rebalance_delay_ms, group.growing_until)
@@ -278,6 +282,11 @@ class Rebalances:
             self._outbox.answer(waiting.token, replies.sync_refused(error))
             if group is not None:
                 self.heard_of(group, member, now)
+
+
+def _patience_ms(group: Group) -> int:
+    """How long members are waited for, to join or to ask for their assignments."""
+    return max(group.rebalance_timeout_ms, SHORTEST_WAIT_MS)
 
 
 def _session(group: Group, member_id: str) -> Timer:
