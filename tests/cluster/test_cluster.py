@@ -1,0 +1,269 @@
+"""What every cluster must do, in one process and with real processes: the same tests for both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from epoka import Cluster
+from epoka.cluster.errors import BadCluster
+from epoka.model.partitions import PartitionState
+from tests.cluster.records import create_topic, read, write
+from tests.waiting import wait_until
+
+IMPATIENT = {
+    "broker.heartbeat.interval.ms": 200,
+    "controller.heartbeat.timeout.ms": 3000,
+    "broker.heartbeat.timeout.ms": 4500,
+    "replica.lag.time.max.ms": 3000,
+}
+
+topics = count(1)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(False, id="in one process", marks=pytest.mark.xdist_group("cluster in one process")),
+        pytest.param(True, id="with processes", marks=pytest.mark.xdist_group("cluster with processes")),
+    ],
+)
+def shared(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with Cluster(brokers=3, processes=request.param, config=IMPATIENT) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    """The shared cluster, whole and healthy before and after each test."""
+    yield shared
+    shared.heal()
+    for node_id in (shared.controller_id, *shared.broker_ids):
+        if shared.state(node_id) == "paused":
+            shared.resume(node_id)
+        elif shared.state(node_id) != "running":
+            shared.start(node_id)
+    wait_until(lambda: shared.status().healthy, lambda: f"a healthy cluster: {shared.status()}", within_s=60)
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    name = f"topic-{next(topics)}"
+    create_topic(cluster.bootstrap, name, replication_factor=3)
+    return name
+
+
+def partition(cluster: Cluster, topic: str) -> PartitionState:
+    state = cluster.image().partition(topic, 0)
+    assert state is not None
+    return state
+
+
+def follower(cluster: Cluster, topic: str) -> int:
+    leader = partition(cluster, topic).leader
+    return next(each for each in cluster.broker_ids if each != leader)
+
+
+def is_fenced(cluster: Cluster, broker_id: int) -> bool:
+    known = cluster.image().broker(broker_id)
+    assert known is not None
+    return known.fenced
+
+
+def wait_fenced(cluster: Cluster, broker_id: int) -> None:
+    wait_until(lambda: is_fenced(cluster, broker_id), f"broker {broker_id} to be fenced")
+
+
+def wait_whole(cluster: Cluster, topic: str) -> None:
+    wait_until(
+        lambda: len(partition(cluster, topic).isr) == 3,
+        lambda: f"a whole ISR, not {partition(cluster, topic)}",
+        within_s=60,
+    )
+
+
+def test_a_fresh_cluster_is_healthy_and_says_who_it_is(cluster: Cluster) -> None:
+    status = cluster.status()
+    assert status.healthy
+    assert status.mode == "log"
+    assert status.level == "fetch-epochs"
+    assert status.controller == cluster.controller_id
+    assert [broker.id for broker in status.brokers] == [1, 2, 3]
+    generations = [broker.generation for broker in status.brokers]
+    assert len(set(generations)) == 3 and None not in generations
+    addresses = [f"PLAINTEXT://{address}" for address in cluster.bootstrap.split(",")]
+    assert [broker.endpoints[0] for broker in status.brokers] == addresses
+
+
+def test_records_come_back_in_order(cluster: Cluster, topic: str) -> None:
+    values = [b"%d" % number for number in range(1000)]
+    write(cluster.bootstrap, topic, values)
+    assert read(cluster.bootstrap, topic, 1000) == values
+
+
+@pytest.mark.parametrize("how", ["clean", "fast", "unclean", "wiped"])
+def test_a_bounce_gives_a_higher_generation_and_loses_nothing(cluster: Cluster, topic: str, how: str) -> None:
+    values = [b"%s %d" % (how.encode(), number) for number in range(100)]
+    write(cluster.bootstrap, topic, values)
+    leader = partition(cluster, topic).leader
+    old, new = cluster.bounce(leader, how=how)
+    assert new > old
+    assert cluster.generation(leader) == new
+    wait_whole(cluster, topic)
+    # With the others gone, the records can only come from the broker that was bounced.
+    others = [each for each in cluster.broker_ids if each != leader]
+    for other in others:
+        cluster.kill(other)
+    for other in others:
+        wait_fenced(cluster, other)
+    assert read(cluster.bootstrap, topic, 100) == values
+
+
+def test_a_killed_broker_is_fenced_and_comes_back(cluster: Cluster, topic: str) -> None:
+    victim = follower(cluster, topic)
+    before = cluster.generation(victim)
+    cluster.kill(victim)
+    assert cluster.state(victim) == "stopped"
+    assert cluster.pid(victim) is None
+    wait_fenced(cluster, victim)
+    assert not cluster.status().healthy
+    write(cluster.bootstrap, topic, [b"while it was away"])
+    cluster.start(victim)
+    assert cluster.generation(victim) > before
+    wait_whole(cluster, topic)
+
+
+def test_a_paused_broker_keeps_its_generation(cluster: Cluster, topic: str) -> None:
+    victim = follower(cluster, topic)
+    before = cluster.generation(victim)
+    cluster.pause(victim)
+    assert cluster.state(victim) == "paused"
+    wait_fenced(cluster, victim)
+    cluster.resume(victim)
+    wait_until(lambda: not is_fenced(cluster, victim), "the broker to be unfenced")
+    assert cluster.generation(victim) == before
+    wait_whole(cluster, topic)
+
+
+def test_a_broker_cut_off_from_the_controller_is_fenced_until_it_is_healed(
+    cluster: Cluster, topic: str
+) -> None:
+    victim = follower(cluster, topic)
+    before = cluster.generation(victim)
+    cluster.isolate(victim, from_="controller")
+    wait_fenced(cluster, victim)
+    write(cluster.bootstrap, topic, [b"without it"])
+    cluster.heal()
+    wait_until(lambda: not is_fenced(cluster, victim), "the broker to be unfenced")
+    assert cluster.generation(victim) == before
+    wait_whole(cluster, topic)
+
+
+def test_a_broker_cut_off_from_the_others_alone_leaves_the_isr_but_is_not_fenced(
+    cluster: Cluster, topic: str
+) -> None:
+    victim = follower(cluster, topic)
+    write(cluster.bootstrap, topic, [b"with it"])
+    cluster.isolate(victim, from_="brokers")
+    # acks=all waits until the leader has given the follower up.
+    write(cluster.bootstrap, topic, [b"without it"])
+    assert victim not in partition(cluster, topic).isr
+    assert not is_fenced(cluster, victim)
+    cluster.heal()
+    wait_whole(cluster, topic)
+
+
+def test_an_isolation_lasts_over_a_restart(cluster: Cluster, topic: str) -> None:
+    victim = follower(cluster, topic)
+    cluster.stop(victim)
+    cluster.isolate(victim, from_="brokers")
+    cluster.start(victim)
+    assert victim not in partition(cluster, topic).isr
+    write(cluster.bootstrap, topic, [b"not for everybody"])
+    assert victim not in partition(cluster, topic).isr
+    cluster.heal()
+    wait_whole(cluster, topic)
+
+
+def test_held_messages_arrive_when_they_are_released(cluster: Cluster, topic: str) -> None:
+    victim = follower(cluster, topic)
+    cluster.stop(victim)
+    write(cluster.bootstrap, topic, [b"while it was away"])
+    with cluster.hold(api="AlterPartition", to="controller") as held:
+        cluster.start(victim)
+        held.wait()
+        assert victim not in partition(cluster, topic).isr
+    wait_whole(cluster, topic)
+
+
+def test_the_controller_comes_back_to_the_same_cluster(cluster: Cluster, topic: str) -> None:
+    before = [(broker.id, broker.generation) for broker in cluster.status().brokers]
+    cluster.kill(cluster.controller_id)
+    # Without a new producer id: those are the controller's to give.
+    write(cluster.bootstrap, topic, [b"nobody needed it"], **{"enable.idempotence": False})
+    cluster.start(cluster.controller_id)
+    assert [(broker.id, broker.generation) for broker in cluster.status().brokers] == before
+
+
+def test_the_ledger_tells_of_both_lives(cluster: Cluster) -> None:
+    old, new = cluster.bounce(1)
+    told = {event.broker_epoch for event in cluster.ledger() if event.broker == 1}
+    assert {old, new} <= told
+
+
+def test_verbs_refuse_what_cannot_be(cluster: Cluster) -> None:
+    with pytest.raises(BadCluster, match="there is no node 9"):
+        cluster.kill(9)
+    with pytest.raises(BadCluster, match="is the controller"):
+        cluster.bounce(cluster.controller_id)
+    with pytest.raises(BadCluster, match="not 'sideways'"):
+        cluster.bounce(1, how="sideways")
+    with pytest.raises(BadCluster, match="running already"):
+        cluster.start(1)
+    with pytest.raises(BadCluster, match="is running; a disk is only wiped"):
+        cluster.wipe(1)
+    with pytest.raises(BadCluster, match="no API called 'Nonsense'"):
+        cluster.hold(api="Nonsense")
+    with pytest.raises(BadCluster, match="not 'moon'"):
+        cluster.isolate(1, from_="moon")
+    cluster.stop(3)
+    with pytest.raises(BadCluster, match="node 3 is not running"):
+        cluster.pause(3)
+
+
+@pytest.mark.parametrize("processes", [False, True], ids=["in one process", "with processes"])
+def test_a_cluster_goes_on_where_it_was(tmp_path: Path, processes: bool) -> None:
+    with Cluster(brokers=1, processes=processes, data=tmp_path / "kept") as cluster:
+        create_topic(cluster.bootstrap, "kept", replication_factor=1)
+        write(cluster.bootstrap, "kept", [b"a", b"b"])
+        bootstrap, generation = cluster.bootstrap, cluster.generation(1)
+    with Cluster(brokers=1, processes=processes, data=tmp_path / "kept") as cluster:
+        assert cluster.bootstrap == bootstrap
+        assert cluster.generation(1) > generation
+        assert read(cluster.bootstrap, "kept", 2) == [b"a", b"b"]
+
+
+def test_a_temporary_cluster_leaves_nothing_behind() -> None:
+    with Cluster(brokers=1) as cluster:
+        folder = cluster.data
+        assert folder.is_dir()
+    assert not folder.exists()
+    with pytest.raises(BadCluster, match="not running"):
+        cluster.bootstrap  # noqa: B018
+
+
+def test_two_clusters_live_side_by_side() -> None:
+    with Cluster(brokers=1) as one, Cluster(brokers=1) as other:
+        create_topic(one.bootstrap, "mine", replication_factor=1)
+        write(one.bootstrap, "mine", [b"x"])
+        assert one.image().topic("mine") is not None
+        assert other.image().topic("mine") is None
+        assert one.status().cluster_id != other.status().cluster_id
+
+
+def test_a_cluster_starts_on_the_level_that_was_asked_for() -> None:
+    with Cluster(brokers=1, level="eligible-isr") as cluster:
+        assert cluster.status().level == "eligible-isr"

@@ -1,0 +1,138 @@
+"""What a cluster leaves on disk, and what it refuses to touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epoka.cluster.errors import BadCluster, ClusterError
+from epoka.cluster.layout import Layout, plan, read_cluster_file
+from epoka.node.config import load
+
+Plan = Callable[..., Layout]
+
+
+@pytest.fixture
+def planned() -> Iterator[Plan]:
+    """Plans clusters and lets go of them in the end."""
+    layouts: list[Layout] = []
+
+    def make(brokers: int = 2, **about: Any) -> Layout:
+        layouts.append(plan(brokers=brokers, **about))
+        return layouts[-1]
+
+    yield make
+    for layout in layouts:
+        layout.close()
+
+
+def test_every_node_gets_a_file_that_it_can_start_with(planned: Plan, tmp_path: Path) -> None:
+    layout = planned(data=tmp_path / "c", config={"num.partitions": 7, "auto.create.topics.enable": False})
+    controller = load(layout.controller.properties_path)
+    assert controller.is_controller and not controller.is_broker
+    for broker_id, place in layout.brokers.items():
+        config = load(place.properties_path)
+        assert config.node_id == broker_id
+        assert config.is_broker and not config.is_controller
+        assert config.integer("num.partitions") == 7
+        assert not config.flag("auto.create.topics.enable")
+        assert config.controller_addresses == (("127.0.0.1", layout.controller.control_port),)
+        assert [endpoint.port for endpoint in config.listeners] == [place.client_port, place.control_port]
+
+
+def test_replication_fits_the_number_of_brokers(planned: Plan) -> None:
+    for brokers, replicas in ((1, 1), (2, 2), (3, 3), (5, 3)):
+        config = load(planned(brokers=brokers).brokers[1].properties_path)
+        assert config.integer("default.replication.factor") == replicas
+        assert config.integer("offsets.topic.replication.factor") == replicas
+
+
+def test_odd_folder_names_survive_the_property_file(planned: Plan, tmp_path: Path) -> None:
+    layout = planned(data=tmp_path / "with space\\and #signs=é")
+    place = layout.brokers[1]
+    assert load(place.properties_path).log_dirs == (place.data_path,)
+
+
+def test_a_second_start_finds_the_same_cluster(planned: Plan, tmp_path: Path) -> None:
+    first = planned(data=tmp_path / "c", level="eligible-isr")
+    first.close()
+    second = planned(data=tmp_path / "c")
+    assert second.cluster_id == first.cluster_id
+    assert second.bootstrap == first.bootstrap
+    assert second.level == first.level
+
+
+def test_a_cluster_may_grow_but_not_shrink(planned: Plan, tmp_path: Path) -> None:
+    planned(brokers=2, data=tmp_path / "c").close()
+    grown = planned(brokers=3, data=tmp_path / "c")
+    assert list(grown.brokers) == [1, 2, 3]
+    grown.close()
+    with pytest.raises(BadCluster, match="has 3 brokers, not 1"):
+        planned(brokers=1, data=tmp_path / "c")
+
+
+def test_two_cannot_run_one_cluster(planned: Plan, tmp_path: Path) -> None:
+    planned(data=tmp_path / "c")
+    with pytest.raises(ClusterError, match="is running already"):
+        planned(data=tmp_path / "c")
+
+
+def test_a_folder_with_something_else_is_left_alone(planned: Plan, tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(BadCluster, match="holds something that is not a cluster"):
+        planned(data=tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["precious.txt"]
+
+
+def test_a_damaged_cluster_file_is_named_and_kept(planned: Plan, tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("{broken")
+    with pytest.raises(BadCluster, match=r"cluster\.json is damaged"):
+        planned(data=tmp_path)
+    assert (tmp_path / "cluster.json").read_text() == "{broken"
+
+
+def test_a_file_in_place_of_a_folder_is_refused(planned: Plan, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(BadCluster, match="holds something that is not a cluster"):
+        planned(data=tmp_path / "file")
+    with pytest.raises(ClusterError, match="cannot be used"):
+        planned(data=tmp_path / "file" / "below")
+
+
+def test_a_temporary_folder_goes_with_the_cluster(planned: Plan) -> None:
+    layout = planned()
+    assert layout.data.is_dir()
+    layout.close()
+    assert not layout.data.exists()
+
+
+def test_the_file_says_who_runs_the_cluster(planned: Plan, tmp_path: Path) -> None:
+    layout = planned(data=tmp_path / "c")
+    running = read_cluster_file(tmp_path / "c")
+    assert running is not None and running.pid > 0
+    layout.close()
+    stopped = read_cluster_file(tmp_path / "c")
+    assert stopped is not None and stopped.pid == 0
+
+
+@pytest.mark.parametrize(
+    ("about", "text"),
+    [
+        ({"config": {"min.insync.replica": 1}}, r"min\.insync\.replica is not a known key; did you mean"),
+        ({"config": {"num.partitions": "many"}}, r"num\.partitions"),
+        ({"config": {"node.id": 5}}, r"node\.id follows from the cluster"),
+        ({"config": {"broker.heartbeat.timeout.ms": 100}}, r"must be greater than controller\.heartbeat"),
+        ({"mode": "zookeeper"}, "zookeeper mode is not there yet"),
+        ({"mode": "raft"}, "there is no mode 'raft'"),
+        ({"level": "legacy"}, "log mode starts at level heartbeats"),
+        ({"level": "magic"}, "there is no feature level 'magic'"),
+        ({"brokers": 0}, "1 to 99 brokers, not 0"),
+        ({"brokers": 100}, "1 to 99 brokers, not 100"),
+    ],
+)
+def test_what_cannot_be_is_named(planned: Plan, about: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadCluster, match=text):
+        planned(**about)
