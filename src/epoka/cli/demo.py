@@ -1,14 +1,16 @@
-"""`epoka demo`: a cluster, a real client, and every record accounted for.
+"""`epoka demo`: a cluster, a real client, a broker that dies in the middle, and every record accounted for.
 
-Records are written with acks=all and read back from the beginning. What must be true afterwards: every
-partition holds its records once, in the order in which they were sent, bit for bit. Anything else ends with
-exit code 1.
+Records are written with acks=all and read back from the beginning. Half-way through, the leader of the first
+partition is killed and comes back as a new generation. What must be true afterwards: every partition holds
+its records once, in the order in which they were sent, bit for bit. Anything else ends with exit code 1. Then
+the ledger tells what the cluster did about it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,19 +19,66 @@ from typing import TYPE_CHECKING, Any
 from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.errors import ClusterError
+from epoka.ledger.telling import line, sentence
+from epoka.model.ledger import LedgerEvent
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-BROKERS = 1
+BROKERS = 3
 PARTITIONS = 4
 TOPIC = "demo"
 RECORD_BYTES = 256
 PLAIN_STEPS = 4
 PATIENCE_S = 60.0
+SETTINGS = {
+    "controller.heartbeat.timeout.ms": "2000",
+    "broker.heartbeat.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "400",
+    "min.insync.replicas": "2",
+}
+"""A dead broker is noticed after two seconds, so that nobody has to wait for the end of the story."""
+QUIET = {"log_level": 0}
+"""The client need not tell that a broker is away: that is the point of the demo."""
+TOLD = frozenset({"registered", "fenced", "unfenced", "leader", "isr"})
 
 Step = Callable[[int], None]
 """Told how many records are done."""
+
+
+class Bounce(threading.Thread):
+    """Kills the leader of the first partition and brings it back, while somebody writes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(name="bounce", daemon=True)
+        self.cluster = cluster
+        self.broker = -1
+        self.began_ms = 0
+        self.generations = (-1, -1)
+        self.took_s = 0.0
+        self.failure: ClusterError | None = None
+
+    def run(self) -> None:
+        began = time.monotonic()
+        try:
+            state = self.cluster.image().partition(TOPIC, 0)
+            assert state is not None
+            self.broker = state.leader
+            self.began_ms = int(time.time() * 1000)
+            self.generations = self.cluster.bounce(self.broker, how="unclean")
+        except ClusterError as error:
+            self.failure = error
+        self.took_s = time.monotonic() - began
+
+    def story(self) -> list[LedgerEvent]:
+        """What the ledger says of the bounce and of the first partition since it began."""
+        return [
+            event
+            for event in self.cluster.ledger()
+            if event.time_ms >= self.began_ms
+            and event.kind in TOLD
+            and (event.broker == self.broker or (event.topic, event.partition) == (TOPIC, 0))
+        ]
 
 
 class Tally:
@@ -57,13 +106,18 @@ def run_demo(records: int, json: bool) -> int:
     tell = (lambda text: None) if json else say
     began = time.monotonic()
     try:
-        with Cluster(brokers=BROKERS, processes=True) as cluster:
+        with Cluster(brokers=BROKERS, processes=True, config=SETTINGS) as cluster:
             started_s = time.monotonic() - began
             tell(f"{plural(BROKERS, 'broker')} and a controller, each a process, ready in {started_s:.2f} s")
             tell(f"bootstrap {cluster.bootstrap}")
-            sent, write_s = _write(cluster.bootstrap, records, json)
+            bounce = Bounce(cluster)
+            sent, write_s = _write(cluster.bootstrap, records, json, bounce)
+            bounce.join()
+            if bounce.failure is not None:
+                raise bounce.failure
             read, read_s, problems = _read(cluster.bootstrap, records, json)
             problems += _compare(sent, read)
+            story = bounce.story()
             began = time.monotonic()
         stopped_s = time.monotonic() - began
     except (ClusterError, KafkaException) as error:
@@ -79,6 +133,12 @@ def run_demo(records: int, json: bool) -> int:
                 "write_s": round(write_s, 3),
                 "read_s": round(read_s, 3),
                 "stopped_s": round(stopped_s, 3),
+                "bounced": {
+                    "broker": bounce.broker,
+                    "generations": bounce.generations,
+                    "took_s": round(bounce.took_s, 3),
+                },
+                "ledger": [sentence(event) for event in story],
                 "problems": problems,
             }
         )
@@ -86,6 +146,13 @@ def run_demo(records: int, json: bool) -> int:
         size = f"{records:,} records of {RECORD_BYTES} bytes"
         say(f"wrote {size} in {write_s:.2f} s: {records / write_s:,.0f}/s, {megabytes / write_s:.1f} MB/s")
         say(f"read  {size} in {read_s:.2f} s: {records / read_s:,.0f}/s, {megabytes / read_s:.1f} MB/s")
+        old, new = bounce.generations
+        say(
+            f"meanwhile broker {bounce.broker} was killed as generation {old} and came back as {new}, "
+            f"{bounce.took_s:.2f} s in all; the ledger says of it and of {TOPIC}-0:"
+        )
+        for event in story:
+            say(f"  {line(event, since_ms=bounce.began_ms)}")
         if not problems:
             say("every record came back once, in order, bit for bit")
         say(f"stopped in order in {stopped_s:.2f} s; nothing is left behind")
@@ -101,17 +168,17 @@ def record(number: int) -> tuple[int, bytes, bytes]:
     return number % PARTITIONS, key, key.ljust(RECORD_BYTES, filling)
 
 
-def _write(bootstrap: str, records: int, quiet: bool) -> tuple[Tally, float]:
+def _write(bootstrap: str, records: int, quiet: bool, bounce: Bounce) -> tuple[Tally, float]:
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     replicas = min(3, BROKERS)
     created = admin.create_topics([NewTopic(TOPIC, PARTITIONS, replicas)])[TOPIC]
     created.result(PATIENCE_S)
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 5}
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 5, **QUIET}
     )
     tally = Tally()
     done = 0
@@ -134,6 +201,8 @@ def _write(bootstrap: str, records: int, quiet: bool) -> tuple[Tally, float]:
                 except BufferError:
                     producer.poll(0.1)
             tally.add(partition, key, value)
+            if number == records // 2:
+                bounce.start()
             if number % 1000 == 0:
                 producer.poll(0)
                 step(done)
@@ -149,7 +218,9 @@ def _write(bootstrap: str, records: int, quiet: bool) -> tuple[Tally, float]:
 def _read(bootstrap: str, records: int, quiet: bool) -> tuple[Tally, float, list[str]]:
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "demo", "enable.auto.commit": False, **QUIET}
+    )
     consumer.assign([TopicPartition(TOPIC, each, OFFSET_BEGINNING) for each in range(PARTITIONS)])
     tally = Tally()
     problems: list[str] = []

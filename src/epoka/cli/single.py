@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from epoka.cli.output import EXIT_USAGE, Failed, say_json
+from epoka.cluster.ledgers import keep_written
+from epoka.ledger.file import LedgerFile
 from epoka.node.config import ConfigError, load
 from epoka.node.process import Node, run
+
+LEDGER_NAME = "ledger.jsonl"
 
 
 def run_node(role: str, path: Path, json: bool) -> int:
@@ -19,9 +23,15 @@ def run_node(role: str, path: Path, json: bool) -> int:
     if role not in roles:
         raise Failed(f"{path}: process.roles is {','.join(roles)}; this command runs a {role}", EXIT_USAGE)
 
-    def announce(node: Node) -> None:
+    ledger = LedgerFile(config.log_dirs[0] / LEDGER_NAME)
+
+    def on_start(node: Node) -> None:
+        keep_written(lambda: (ledger,))
         if json:
             endpoints = [str(endpoint) for endpoint in node.endpoints]
             say_json({"started": roles, "node": config.node_id, "endpoints": endpoints})
 
-    return run(config, on_start=announce)
+    try:
+        return run(config, report=ledger.write, on_start=on_start)
+    finally:
+        ledger.flush()

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from epoka.cluster.errors import BadCluster, NodeFailed
 from epoka.cluster.faults import Faulty, FaultyGate
 from epoka.cluster.layout import CONTROLLER_ID, NodePlace
+from epoka.cluster.ledgers import keep_written
 from epoka.cluster.nodes import (
     FAILED,
     PAUSED,
@@ -38,7 +39,6 @@ from epoka.node.switchboard import Switchboard
 
 T = TypeVar("T")
 
-LEDGER_FLUSH_S = 0.1
 LOOP_TIMEOUT_S = 60.0
 
 
@@ -71,7 +71,7 @@ class InProcess:
         self._thread = threading.Thread(target=self._drive, name="epoka-cluster", daemon=True)
         self._thread.start()
         self._switchboard = self._on_loop(lambda: Switchboard(self._gate))
-        self._loop.call_soon_threadsafe(self._flush_later)
+        self._loop.call_soon_threadsafe(keep_written, self._all_ledgers)
 
     def begin(self, place: NodePlace) -> None:
         before = self._lives.get(place.id)
@@ -199,13 +199,13 @@ class InProcess:
         finally:
             self._loop.close()
 
-    def _flush(self) -> None:
-        for ledger in self._ledgers.values():
-            ledger.flush()
+    def _all_ledgers(self) -> list[LedgerFile]:
+        # A copy: nodes are begun on another thread than this one.
+        return list(self._ledgers.values())
 
-    def _flush_later(self) -> None:
-        self._flush()
-        self._loop.call_later(LEDGER_FLUSH_S, self._flush_later)
+    def _flush(self) -> None:
+        for ledger in self._all_ledgers():
+            ledger.flush()
 
     def _submit(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop)

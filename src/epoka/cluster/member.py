@@ -20,6 +20,7 @@ import msgspec
 
 from epoka.cluster.channel import Begin, Done, SetFaults, Started, line, orders
 from epoka.cluster.faults import FaultyGate
+from epoka.cluster.ledgers import keep_written
 from epoka.ledger.file import LedgerFile
 from epoka.node.config import ConfigError, load
 from epoka.node.process import Node, run
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 EXIT_BAD_CONFIG = 2
 EXIT_ORPHAN = 3
-LEDGER_FLUSH_S = 0.1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,7 +73,7 @@ class _Line(asyncio.Protocol):
         self._transport: asyncio.WriteTransport
         self._loop = asyncio.get_running_loop()
         self._connecting = self._loop.create_task(self._loop.create_connection(lambda: self, sock=end))
-        self._flush_later()
+        keep_written(lambda: (ledger,))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
@@ -99,10 +99,6 @@ class _Line(asyncio.Protocol):
         self._ledger.flush()
         # Nothing may keep an orphan alive, and there is nobody left to hand anything over to.
         os._exit(EXIT_ORPHAN)
-
-    def _flush_later(self) -> None:
-        self._ledger.flush()
-        self._loop.call_later(LEDGER_FLUSH_S, self._flush_later)
 
 
 if __name__ == "__main__":
