@@ -94,7 +94,7 @@ def test_a_broker_of_another_cluster_is_refused(cluster: Cluster, tmp_path: Path
     before = generations(cluster)
     ended = start_alone(tmp_path, stranger(cluster, tmp_path, ports, cluster_id="elsewhere"))
     assert ended.returncode == 1
-    assert "INCONSISTENT_CLUSTER_ID" in ended.stderr
+    assert "the controller refused broker 7 of cluster elsewhere: INCONSISTENT_CLUSTER_ID" in ended.stderr
     assert generations(cluster) == before
 
 
@@ -104,6 +104,7 @@ def test_a_second_broker_with_an_id_in_use_is_refused(cluster: Cluster, tmp_path
         ended = start_alone(tmp_path, stranger(cluster, tmp_path, ports, node_id="2"))
         load.reaches_every_partition()
     assert ended.returncode == 1
+    assert "broker 2 of cluster" in ended.stderr
     assert "DUPLICATE_BROKER_REGISTRATION" in ended.stderr
     assert generations(cluster) == before
     assert not cluster.image().brokers[2].fenced

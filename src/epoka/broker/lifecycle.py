@@ -106,14 +106,26 @@ class Lifecycle:
             return
         self._last_refusal = error
         if error in FATAL:
-            self._end(now, clean=False, reason=f"the controller refused the registration: {error.name}")
+            self._end(now, clean=False, reason=f"the controller refused {self._who()}: {error.name}")
         elif (
             self.state is LifeState.STARTING
             and now - self._began_ms > self.core.config.registration_timeout_ms
         ):
-            self._end(now, clean=False, reason=f"not registered in time, last answer {error.name}")
+            self._end(now, clean=False, reason=f"{self._who()} was not registered in time: {error.name}")
         else:
             self.core.deadlines.at(now + REGISTRATION_RETRY_MS, self._register)
+
+    def _who(self) -> str:
+        return f"broker {self.core.config.broker_id} of cluster {self.core.config.cluster_id}"
+
+    def lost_the_log(self, now: int) -> None:
+        """The controller's metadata log is not the one that this broker has acted on."""
+        if self.state is not LifeState.ENDED:
+            reason = (
+                f"{self._who()} has read metadata up to offset {self.core.image.offset}, "
+                "which the controller does not have: its log is another one, or has lost its end"
+            )
+            self._end(now, clean=False, reason=reason)
 
     def caught_up(self, now: int) -> None:
         """Metadata moved on: an early heartbeat may unfence the broker."""

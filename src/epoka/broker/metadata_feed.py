@@ -51,6 +51,10 @@ class MetadataFeed:
 
     def _answered(self, reply: fetch_metadata.FetchMetadataResponse | None, now: int) -> None:
         self._in_flight = False
+        if reply is not None and reply.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            # Waiting would be worse: once the other log is long enough, this image would be a mix of both.
+            self.core.lifecycle.lost_the_log(now)
+            return
         if reply is None or reply.error_code != ErrorCode.NONE:
             self.core.deadlines.at(now + RETRY_MS, self._fetch)
             return
