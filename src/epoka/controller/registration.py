@@ -57,7 +57,7 @@ def on_broker_registration(state: ControllerState, request: BrokerRegistrationRe
     because = "a new broker"
     if known:
         clean = request.previous_broker_epoch == known.epoch
-        because = f"after a {'clean' if clean else 'unclean'} end of generation {known.epoch}"
+        because = f"after {'a clean' if clean else 'an unclean'} end of generation {known.epoch}"
     return Decision(
         BrokerRegistrationResponse(broker_epoch=epoch),
         [*changes, register_broker_record(new)],
