@@ -34,16 +34,28 @@ class OffsetsTopic:
         self.coordinator = GroupCoordinator(core.config.groups, new_member_id)
         self._led: dict[int, int] = {}
         """Partition to the leader epoch in which its groups were loaded."""
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, tuple[Request, Callable[[Any], Any] | None]] = {}
         self._alarm: Deadline | None = None
         self._creating = False
 
     # Requests of groups.
 
-    def ask(self, request: Request, method: Callable[..., list[GroupEffect]], *about: Any) -> None:
-        """Hand a request to the coordinator; its answer may come at once or later."""
-        self._requests[request.token] = request
-        self._perform(method(request.token, request.version, *about, request.message, self.core.now))
+    def ask(
+        self,
+        request: Request,
+        method: Callable[..., list[GroupEffect]],
+        *about: Any,
+        message: Any = None,
+        complete: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Hand a request to the coordinator; its answer may come at once or later.
+
+        `message` stands in for the request's own, and `complete` has the last word on the answer.
+        """
+        self._requests[request.token] = (request, complete)
+        self._perform(
+            method(request.token, request.version, *about, message or request.message, self.core.now)
+        )
         if request.token in self._requests:
             self.core.wait(request, lambda: self._gone(request.token))
 
@@ -54,9 +66,9 @@ class OffsetsTopic:
     def _perform(self, effects: list[GroupEffect]) -> None:
         for effect in effects:
             if isinstance(effect, Answer):
-                request = self._requests.pop(effect.token, None)
+                request, complete = self._requests.pop(effect.token, (None, None))
                 if request is not None:
-                    self.core.respond(request, effect.message)
+                    self.core.respond(request, complete(effect.message) if complete else effect.message)
             else:
                 self._store(effect)
         self._set_alarm()
