@@ -13,6 +13,10 @@ from dataclasses import dataclass, field
 Place = tuple[int, int]
 """Partition and offset."""
 
+NO_OFFSET = -1
+"""The offset of a value that is known to be written, but not where: librdkafka says so of a batch whose answer
+was lost when a later batch of the same producer has been acknowledged."""
+
 
 @dataclass
 class History:
@@ -21,7 +25,7 @@ class History:
     sent: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Every value that was handed to the producer, by partition, in its order."""
     acknowledged: list[tuple[int, int, str]] = field(default_factory=list)
-    """Partition, offset and value of every acknowledgement."""
+    """Partition, offset and value of every acknowledgement; see NO_OFFSET."""
     refused: list[str] = field(default_factory=list)
     """Values that were never written, as the producer was told for certain."""
     uncertain: list[str] = field(default_factory=list)
@@ -57,7 +61,7 @@ Found = Iterator[tuple[str, str]]
 
 
 def _everywhere(history: History) -> Iterable[tuple[int, int, str]]:
-    yield from history.acknowledged
+    yield from (each for each in history.acknowledged if each[1] != NO_OFFSET)
     for read in history.reads:
         yield from read
 
@@ -85,7 +89,7 @@ def _duplicates(history: History) -> Found:
 def _lost(history: History) -> Found:
     """Acknowledged and not there at the end: passed over by the last reader, or beyond what it saw."""
     last = history.reads[-1] if history.reads else []
-    seen = set(last)
+    seen = {*last, *((partition, NO_OFFSET, value) for partition, _, value in last)}
     ends: dict[int, int] = defaultdict(lambda: -1)
     for partition, offset, _ in last:
         ends[partition] = max(ends[partition], offset)

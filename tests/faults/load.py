@@ -15,7 +15,7 @@ from confluent_kafka import Message as Arrived
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from epoka.cluster.cluster import Cluster
-from tests.faults.history import History, anomalies, summary
+from tests.faults.history import NO_OFFSET, History, anomalies, summary
 from tests.waiting import wait_until
 
 QUICK = {
@@ -170,7 +170,9 @@ class Load:
         value = arrived.value().decode()
         if error is None:
             self.acknowledged_at.append(time.monotonic())
-            self.history.acknowledged.append((arrived.partition(), arrived.offset(), value))
+            offset = arrived.offset()
+            known = offset if offset is not None and offset >= 0 else NO_OFFSET
+            self.history.acknowledged.append((arrived.partition(), known, value))
             self.by_partition[arrived.partition()] += 1
         elif error.code() in NEVER_WRITTEN:
             self.history.refused.append(value)

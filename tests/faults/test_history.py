@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from tests.faults.history import History, anomalies, summary
+from tests.faults.history import NO_OFFSET, History, anomalies, summary
 
 
 def good() -> History:
@@ -77,6 +77,20 @@ def test_an_acknowledged_end_that_nobody_sees() -> None:
     history = good()
     history.reads = [[each for each in history.reads[-1] if each != (1, 2, "1:2")]]
     assert names(history) == {"unseen"}
+
+
+def test_a_value_acknowledged_somewhere_must_be_there_once() -> None:
+    history = good()
+    history.acknowledged = [
+        (0, NO_OFFSET, "0:1") if each[2] == "0:1" else each for each in history.acknowledged
+    ]
+    assert anomalies(history) == []
+    without = copy.deepcopy(history)
+    without.reads = [[each for each in read if each[2] != "0:1"] for read in without.reads]
+    assert names(without) == {"lost-write"}
+    twice = copy.deepcopy(history)
+    twice.reads[-1].append((0, 3, "0:1"))
+    assert "duplicate" in names(twice)
 
 
 def test_acknowledged_and_nothing_read_at_all() -> None:
