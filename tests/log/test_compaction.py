@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -266,6 +268,46 @@ def test_the_gaps_that_compaction_makes_are_no_damage_to_recovery(store: Store) 
     assert contents(again) == kept
 
 
+def test_a_crash_between_two_swaps_takes_no_key_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    log = open_log(store, CONFIG)
+    for index in range(40):
+        put(log, b"k%d" % (index % 3), b"v%d" % index * 4)
+    seal(log)
+    real = PartitionLog._swap
+    swapped: list[object] = []
+
+    def swap_once(target: PartitionLog, cleaned: compaction_module.Cleaned, now: int) -> bool:
+        if swapped:
+            raise StorageError("planted crash")
+        swapped.append(cleaned)
+        return real(target, cleaned, now)
+
+    monkeypatch.setattr(PartitionLog, "_swap", swap_once)
+    with pytest.raises(StorageError, match="planted"):
+        log.compact(NOW, log.end_offset)
+    monkeypatch.undo()
+    store.crash()
+    again = open_log(store, CONFIG)
+    assert again.end_offset == 40
+    latest = {record.key: record.value for record in records_in(again)}
+    assert latest == {b"k%d" % (index % 3): b"v%d" % index * 4 for index in range(37, 40)}
+
+
+def test_what_is_written_after_a_truncation_is_dirty_again(store: Store) -> None:
+    log = open_log(store, CONFIG)
+    for index in range(10):
+        put(log, b"k%d" % index, b"v%d" % index)
+    seal(log)
+    assert log.compact(NOW, log.end_offset) is not None
+    log.truncate_to(4)
+    for index in range(4, 8):
+        put(log, b"same", b"w%d" % index)
+    seal(log)
+    assert log.compact(NOW, log.end_offset) is not None
+    assert contents(log)[3:] == [(3, b"k3", b"v3"), (7, b"same", b"w7")]
+
+
 def test_a_truncation_during_a_pass_wins(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_log(store, CONFIG)
     for index in range(20):
@@ -285,9 +327,16 @@ def test_a_truncation_during_a_pass_wins(store: Store, monkeypatch: pytest.Monke
     assert open_log(store, CONFIG).end_offset == 101
 
 
+ACTIONS = ["put", "put", "put", "put", "delete", "seal", "compact", "reopen", "flush", "crash"]
+
+
+def tear(sixths: int, _name: str, unflushed: int) -> int:
+    return unflushed * sixths // 6
+
+
 operations = st.lists(
     st.tuples(
-        st.sampled_from(["put", "put", "put", "put", "delete", "seal", "compact", "reopen"]),
+        st.sampled_from(ACTIONS),
         st.lists(st.integers(0, 6), min_size=1, max_size=4),
         st.sampled_from(["none", "lz4"]),
     ),
@@ -323,6 +372,12 @@ def test_a_compacted_log_reads_as_a_model_of_the_latest_values_does(
             seal(log)
         elif action == "compact":
             log.compact(NOW, log.end_offset, always=True)
+        elif action == "flush":
+            log.flush()
+        elif action == "crash":
+            store.crash(partial(tear, keys[0]))
+            log = open_log(store, config)
+            written = [item for item in written if item[0] < log.end_offset]
         else:
             log.close()
             log = open_log(store, config, recovery_point=log.end_offset, clean=True)

@@ -147,6 +147,21 @@ def test_truncation_lowers_the_checkpoint_before_the_log(store: Store) -> None:
     assert again.recoveries["t", 0].checked_batches == 1
 
 
+def test_truncation_inside_a_batch_lowers_the_checkpoint_to_where_the_log_ends(store: Store) -> None:
+    directory = open_directory(store)
+    log = directory.create("t", 0, TOPIC)
+    append(log, b"a", b"b")
+    append(log, b"c", b"d", b"e")
+    log.flush()
+    directory.checkpoint()
+    assert log.truncate_to(4) == 2
+    append(log, b"new", epoch=3)
+    directory.abandon()
+    again = open_directory(store)
+    assert again.recoveries["t", 0].from_offset == 2
+    assert list(again.logs["t", 0].epochs) == [(0, 0), (3, 2)]
+
+
 def test_a_partition_of_another_topic_id_is_refused_and_after_deletion_welcome(store: Store) -> None:
     directory = open_directory(store)
     log = directory.create("t", 0, TOPIC)

@@ -101,6 +101,15 @@ def test_a_truncated_epoch_does_not_come_back_after_a_crash(store: Store) -> Non
     assert list(again.epochs) == [(0, 0), (1, 1), (9, 2)]
 
 
+def test_a_truncation_writes_the_checkpoint_at_once(store: Store) -> None:
+    log = open_log(store)
+    for epoch in range(4):
+        append(log, b"x", epoch=epoch)
+    log.flush()
+    log.truncate_to(2)
+    assert store.read_all("leader-epoch-checkpoint") == b"0\n2\n0 0\n1 1\n"
+
+
 def test_a_new_leader_may_begin_an_epoch_before_it_writes(store: Store) -> None:
     log = open_log(store)
     append(log, b"a", epoch=1)

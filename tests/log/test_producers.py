@@ -73,6 +73,14 @@ def test_an_older_producer_epoch_is_fenced_and_a_newer_begins_at_zero(store: Sto
     assert refusal(append_sequence(log, 1, b"b", epoch=3)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_a_duplicate_is_looked_for_in_its_own_producer_epoch_only(store: Store) -> None:
+    log = open_log(store)
+    accepted(append_sequence(log, 0, b"a", epoch=0))
+    accepted(append_sequence(log, 0, b"b", epoch=1))
+    again = accepted(append_sequence(log, 0, b"b", epoch=1))
+    assert (again.base_offset, again.duplicate) == (1, True)
+
+
 def test_producers_do_not_disturb_each_other(store: Store) -> None:
     log = open_log(store)
     for index in range(4):

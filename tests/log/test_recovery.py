@@ -126,6 +126,15 @@ def test_a_sealed_segment_that_lost_its_end_takes_the_ones_behind_it_along(store
     assert str(middle) in again.recovery.cut.reason
 
 
+def test_what_a_killed_process_left_unflushed_is_flushed_by_the_next() -> None:
+    store = MemoryStore()
+    filled(store, 5)
+    again = open_log(store, CONFIG)
+    again.flush()
+    store.crash()
+    assert open_log(store, CONFIG, recovery_point=5).end_offset == 5
+
+
 def test_epochs_above_the_recovery_point_come_back_from_the_batches(store: Store) -> None:
     log = open_log(store, CONFIG)
     for index in range(10):

@@ -86,5 +86,21 @@ def test_the_index_of_the_active_segment_survives_a_crash_as_far_as_it_was_flush
     assert values_in(again)[100:] == [b"w%d" % index * 30 for index in range(20)]
 
 
+def test_stored_entries_above_the_recovery_point_are_not_believed(store: Store) -> None:
+    log = filled(store, 80)
+    log.close()
+    entries = log._segments[0].index_entries
+    content = bytearray(store.read_all(FIRST + ".index") or b"")
+    times = bytearray(store.read_all(FIRST + ".timeindex") or b"")
+    content[5 * 8 + 3] += 1
+    times[5 * 12 + 11] += 1
+    store.replace(FIRST + ".index", bytes(content))
+    store.replace(FIRST + ".timeindex", bytes(times))
+    believed = open_log(store, CONFIG, recovery_point=80)._segments[0].index_entries
+    assert believed != entries
+    checked = open_log(store, CONFIG, recovery_point=entries[5][0])._segments[0].index_entries
+    assert checked == entries
+
+
 def segment_file(log: PartitionLog, suffix: str) -> str:
     return f"{log.segment_bases[-1]:020d}{suffix}"

@@ -548,13 +548,15 @@ class PartitionLog:
             if offset <= self._segments[0].base_offset or offset < self._log_start_offset:
                 self.truncate_fully(offset)
                 return self._end_offset
-            self._lower_recovery_point(offset)
             kept = [segment for segment in self._segments if segment.base_offset <= offset]
+            cut = kept[-1].position_of(offset)
+            # Where the log will end, not where it was asked to: what lies between is written anew, unflushed.
+            self._lower_recovery_point(kept[-1].end_before(cut))
             for segment in reversed(self._segments[len(kept) :]):
                 segment.close()
                 segment.delete()
             self._set_segments(kept)
-            self._active.truncate_to(offset)
+            self._active.truncate_at(cut)
             self._end_offset = self._active.next_offset
             if self._end_offset < self._log_start_offset:
                 # The batch that spans the offset also spans the log start, and nothing visible is left.
@@ -639,6 +641,8 @@ class PartitionLog:
         """Cleans the sealed segments below `up_to`; None if there is nothing or too little to clean."""
         if not self.config.compacts:
             return None
+        # A record may only go once the later one of its key cannot be lost any more.
+        self.flush_sealed()
         segments = self._segments
         chosen = compaction.plan(
             segments, self.config, compaction.load_state(self._store), now=now, up_to=up_to, always=always

@@ -262,10 +262,6 @@ class Segment:
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp = header.max_timestamp
 
-    def truncate_to(self, offset: int) -> int:
-        """Cuts away the batch that holds `offset` and all behind it; the bytes that went."""
-        return self.truncate_at(self.position_of(offset))
-
     def truncate_at(self, position: int) -> int:
         """Cuts the file at the beginning of a batch; the bytes that went."""
         before = self.size
@@ -322,6 +318,16 @@ class Segment:
             if header.last_offset >= offset:
                 return position
         return self.size
+
+    def end_before(self, position: int) -> int:
+        """The offset behind the last batch before a position: where the segment ends if it is cut there."""
+        if position >= self.size:
+            return self.next_offset
+        entry = bisect_left(self._positions, position) - 1
+        end = self.base_offset
+        for _position, header in self.scan(self._positions[entry] if entry >= 0 else 0, position):
+            end = header.next_offset
+        return end
 
     def span(self, start: int, stop: int, max_bytes: int, min_one: bool) -> int:
         """How many bytes from the batch at `start` on, at most `max_bytes`, end with a whole batch."""
