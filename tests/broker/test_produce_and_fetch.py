@@ -2,6 +2,7 @@
 
 import pytest
 
+from epoka.log.store import StorageError
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import fetch, produce
 from tests.broker.client import create_topic, fetch_request, produced, producing, read, values, write
@@ -69,6 +70,17 @@ class TestProduce:
         assert write(world, 1, "t", b"b", base_sequence=1, **about).base_offset == 1
         assert write(world, 1, "t", b"a", base_sequence=0, **about).base_offset == 0
         assert end_offset(world) == 2
+
+    @pytest.mark.parametrize(
+        ("version", "error"), [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)]
+    )
+    def test_zstd_needs_a_client_that_can_know_it(self, world, version, error):
+        records = memoryview(batch(b"x" * 500, codec="zstd"))
+        partition = produce.PartitionProduceData(records=records)
+        request = produce.ProduceRequest(
+            acks=1, topic_data=(produce.TopicProduceData(name="t", partition_data=(partition,)),)
+        )
+        assert produced([world.call(1, request, version)]).error_code == error
 
     def test_a_gap_in_the_sequence_is_refused(self, world):
         about = {"producer_id": 5, "producer_epoch": 0}
@@ -151,6 +163,16 @@ class TestFetch:
     def test_the_leader_epoch_the_client_knows_is_checked(self, world, epoch, error):
         answer = world.call(1, fetch_request(world, "t", leader_epoch=epoch), 13)
         assert answer.responses[0].partitions[0].error_code == error
+
+    def test_what_is_damaged_is_said_and_not_skipped(self, world, monkeypatch):
+        write(world, 1, "t", b"a")
+
+        def damaged(*args, **kwargs):
+            raise StorageError("no batch where one should be")
+
+        monkeypatch.setattr(type(world.broker(1).replicas.by_name["t", 0].log), "read", damaged)
+        answer = world.call(1, fetch_request(world, "t"), 13)
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     def test_an_unknown_topic_id(self, world):
         from uuid import UUID

@@ -13,6 +13,7 @@ from epoka.broker.fetch_sessions import Fetching, Key
 from epoka.broker.replica import Replica
 from epoka.broker.waiting import FetchWait
 from epoka.fencing import fetch as rules
+from epoka.log.store import StorageError
 from epoka.model.events import Request
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
@@ -185,7 +186,11 @@ class _Answer:
         batches: bytes | memoryview | None = NO_RECORDS
         limit = min(asked.partition_max_bytes, left)
         if offset < up_to and (limit > 0 or self.size == 0):
-            batches = log.read(offset, max(limit, 0), up_to, min_one=self.size == 0)
+            try:
+                batches = log.read(offset, max(limit, 0), up_to, min_one=self.size == 0)
+            except StorageError:
+                # What is damaged is said and never skipped; the rest of the log can still be read.
+                return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
         return wire.FetchPartitionResponse(
             index, ErrorCode.NONE, mark, mark, log.log_start_offset, None, -1, batches or NO_RECORDS
         )

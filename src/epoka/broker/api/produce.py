@@ -14,6 +14,7 @@ from epoka.broker.waiting import ProduceWait, Written
 from epoka.log.partition_log import Refused
 from epoka.model.events import Hangup, Request
 from epoka.wire import records
+from epoka.wire.compression import Codec
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import produce as wire
 
@@ -25,6 +26,7 @@ VERSIONS = (3, 11)
 ADVERTISED_FROM = 0
 
 ALL = -1
+ZSTD_SINCE = 7
 
 
 def refuse(request: Request) -> wire.ProduceResponse | None:
@@ -53,7 +55,7 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.ProduceResponse
             if replica is None:
                 done.append(Written(name, partition.index, core.replicas.missing(name, partition.index)))
                 continue
-            written = _append(core, replica, partition.records, acks, now)
+            written = _append(core, replica, partition.records, acks, request.version, now)
             done.append(written)
             if written.error == ErrorCode.NONE:
                 touched.append((replica, len(partition.records or b"")))
@@ -80,7 +82,9 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.ProduceResponse
     return _response(done)
 
 
-def _append(core: BrokerCore, replica: Replica, batches: object, acks: int, now: int) -> Written:
+def _append(
+    core: BrokerCore, replica: Replica, batches: object, acks: int, version: int, now: int
+) -> Written:
     topic, index = replica.topic, replica.index
     leadership = replica.leadership
     if leadership is None:
@@ -96,6 +100,8 @@ def _append(core: BrokerCore, replica: Replica, batches: object, acks: int, now:
         headers = records.validate(batches, max_batch_bytes=log.config.max_message_bytes)
     except records.RecordError as error:
         return Written(topic, index, error.code, reason=error.reason)
+    if version < ZSTD_SINCE and any(header.codec == Codec.ZSTD for header in headers):
+        return Written(topic, index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, reason="zstd needs version 7")
     appended = log.append_as_leader(batches, headers, replica.leader_epoch, now)
     if isinstance(appended, Refused):
         core.replicas.append_refused(replica, appended, now)
