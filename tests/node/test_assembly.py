@@ -9,10 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from epoka.log.config import LogConfig
 from epoka.log.directory import CLEAN_SHUTDOWN, HIGH_WATERMARKS, META, LogDirectory
 from epoka.log.store import FileStore
 from epoka.node.assembly import (
     CONTROLLER_FOLDER,
+    broker_chores,
     broker_config,
     build_broker,
     build_controller,
@@ -203,6 +205,23 @@ def test_settings_reach_the_cores(tmp_path: Path) -> None:
     assert topic_defaults(config) == {"min.insync.replicas": 2, "log.retention.hours": 1}
     controller = controller_config(config)
     assert (controller.session_timeout_ms, controller.initial_level.label) == (4000, "eligible-isr")
+
+
+def test_sealed_segments_are_flushed_on_the_side(tmp_path: Path) -> None:
+    directory = LogDirectory.open(FileStore(tmp_path), cluster_id="c", node_id=1, now=0)
+    log = directory.create("t", 0, uuid.uuid4(), LogConfig(segment_bytes=200))
+    for _ in range(5):
+        batch = encode_batch([(b"k", b"v" * 100)])
+        log.append_as_leader(batch, validate(batch, max_batch_bytes=1_000), 0, 0)
+    assert log.recovery_point == 0 and len(log.segment_bases) > 2
+    replica = SimpleNamespace(topic="t", index=0, log=log, high_watermark=5)
+    core = SimpleNamespace(replicas=SimpleNamespace(by_key={("t", 0): replica}))
+    chores = broker_chores(settings(tmp_path), core, directory)  # type: ignore[arg-type]
+    (flush,) = (chore for chore in chores if chore.name == "flush")
+    for step in flush.work(0):
+        if step is not None:
+            step()
+    assert log.recovery_point == log.segment_bases[-1]
 
 
 def test_a_new_cluster_id_is_one_that_the_configuration_accepts() -> None:

@@ -218,16 +218,23 @@ def broker_chores(config: NodeConfig, core: BrokerCore, directory: LogDirectory)
 
     def compaction(now: int) -> Work:
         for replica in list(core.replicas.by_key.values()):
-            if not replica.log.config.compacts or not is_kept(replica):
-                continue
-            try:
-                yield partial(replica.log.compact, now, replica.high_watermark)
-            except (StorageError, OSError, ValueError):
-                # A partition that was deleted meanwhile takes its files away under the other thread.
-                if is_kept(replica):
-                    raise
+            if replica.log.config.compacts and is_kept(replica):
+                yield from aside(replica, partial(replica.log.compact, now, replica.high_watermark))
+
+    def aside(replica: Replica, work: Callable[[], object]) -> Work:
+        """Work in another thread, which the log allows."""
+        try:
+            yield work
+        except (StorageError, OSError, ValueError):
+            # A partition that was deleted meanwhile takes its files away under the other thread.
+            if is_kept(replica):
+                raise
 
     def flush(now: int) -> Work:
+        for replica in list(core.replicas.by_key.values()):
+            log = replica.log
+            if log.failure is None and log.recovery_point < log.segment_bases[-1] and is_kept(replica):
+                yield from aside(replica, log.flush_sealed)
         for place, log in list(directory.logs.items()):
             if (
                 log.config.flush_ms == NEVER
