@@ -256,7 +256,7 @@ def main() -> None:
     from epoka.cli.output import EXIT_FAILED, EXIT_USAGE, Failed, complain
 
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="epoka", standalone_mode=False)
     except TyperException as error:
         message = getattr(error, "format_message", lambda text=str(error): text)()
         if message.startswith("Usage:"):

@@ -20,6 +20,8 @@ from epoka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, 
 TOPIC_RESOURCE = 2
 SET_ON_TOPIC = 1
 TIMEOUT_MS = 30_000
+BY_NAME_OR_ID = 6
+"""The version of DeleteTopics from which on topics are named by name or by id."""
 
 
 class TopicLine(msgspec.Struct, frozen=True):
@@ -145,10 +147,12 @@ def describe_topic(bootstrap: str | None, data: Path | None, name: str, json: bo
 
 
 def delete_topic(bootstrap: str | None, data: Path | None, name: str, json: bool) -> int:
-    request = DeleteTopicsRequest(
-        topics=(DeleteTopicState(name=name),), topic_names=(name,), timeout_ms=TIMEOUT_MS
-    )
     with _asking(bootstrap, data) as ask:
+        # Topics were a plain list of names before they had ids.
+        if ask.version_for(DeleteTopicsRequest.API_KEY) >= BY_NAME_OR_ID:
+            request = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=TIMEOUT_MS)
+        else:
+            request = DeleteTopicsRequest(topic_names=(name,), timeout_ms=TIMEOUT_MS)
         (result,) = ask.ask(request, timeout_s=TIMEOUT_MS / 1000 + 5).responses
     _check(result.error_code, result.error_message, f"topic {name} was not deleted")
     if json:

@@ -53,7 +53,7 @@ class Caller:
         """The answer to one request, at the version given or the highest that both sides know."""
         known = api(message)
         if version is None:
-            version = self._common_version(known.key)
+            version = self.version_for(known.key)
         self._correlation_id += 1
         self._socket.settimeout(self.timeout_s if timeout_s is None else timeout_s)
         try:
@@ -71,7 +71,8 @@ class Caller:
             raise CallFailed(f"{self.address} answered another question than {known.name}")
         return answer
 
-    def _common_version(self, key: int) -> int:
+    def version_for(self, key: int) -> int:
+        """The highest version of an API that both sides know; CallFailed when there is none."""
         ours = api(key)
         if self._versions is None:
             answer = self.ask(

@@ -1,0 +1,153 @@
+"""How the command answers to right and wrong use, without any cluster."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import epoka, is_one_line
+
+HEAVY = ("numpy", "uvloop", "rich", "confluent_kafka", "epoka.cluster", "epoka.node", "epoka.wire")
+
+
+def test_help_names_every_command() -> None:
+    outcome = epoka("--help")
+    assert outcome.code == 0
+    for word in ("up", "broker", "controller", "status", "topic", "node", "demo", "version"):
+        assert f"\n  {word} " in outcome.out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys\n"
+        "from epoka.cli import main\n"
+        "sys.argv = ['epoka', '--help']\n"
+        "try:\n    main.main()\nexcept SystemExit:\n    pass\n"
+        f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "HEAVY []", done.stderr
+
+
+def test_the_version_is_told_in_both_ways() -> None:
+    plain, in_json = epoka("version"), epoka("version", "--json")
+    assert plain.code == in_json.code == 0
+    assert plain.out.strip() == f"epoka {in_json.json['epoka']}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["nonsense"], "nonsense"),
+        (["up", "--brokers", "many"], "--brokers"),
+        (["up", "--brokers", "0"], "1 to 99 brokers"),
+        (["up", "--mode", "zookeeper"], "zookeeper mode is not there yet"),
+        (["up", "--mode", "raft"], "there is no mode 'raft'"),
+        (["up", "--level", "magic"], "no feature level 'magic'"),
+        (["up", "--config", "min.insync.replicas"], "key=value"),
+        (["up", "--config", "min.insync.replica=1"], "min.insync.replica is not a known key"),
+        (["up", "--port", "70000"], "there is no port 70000"),
+        (["broker"], "--config"),
+        (["topic", "list", "--bootstrap", "nowhere"], "host:port"),
+        (["topic", "create"], "TOPIC"),
+        (["topic", "create", "t", "--config", "x", "--bootstrap", "localhost:1"], "key=value"),
+        (["status", "--bootstrap", "localhost:1", "--data", "/tmp"], "give one"),
+        (["node", "bounce", "one"], "NODE"),
+    ],
+)
+def test_wrong_use_ends_with_code_2_and_one_line(arguments: list[str], text: str) -> None:
+    outcome = epoka(*arguments)
+    assert outcome.code == 2
+    assert is_one_line(outcome), outcome
+    assert text in outcome.err
+
+
+def test_no_command_shows_the_help() -> None:
+    outcome = epoka()
+    assert outcome.code == 2
+    assert "Usage: epoka" in outcome.err
+
+
+def test_a_cluster_that_is_not_there_ends_with_code_1(tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        for arguments in (
+            ["status", "--bootstrap", address],
+            ["status", "--controller", address],
+            ["status", "--data", str(tmp_path)],
+            ["topic", "list", "--bootstrap", address],
+            ["node", "kill", "1", "--data", str(tmp_path)],
+        ):
+            outcome = epoka(*arguments)
+            assert outcome.code == 1, arguments
+            assert is_one_line(outcome), outcome
+
+
+def test_something_that_is_not_kafka_is_recognised() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        asking = subprocess.Popen(
+            [sys.executable, "-m", "epoka.cli.main", "topic", "list", "--bootstrap", f"{host}:{port}"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        peer, _ = server.accept()
+        peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        _, complaint = asking.communicate(timeout=60)
+        peer.close()
+    assert asking.returncode == 1
+    assert "does not speak the Kafka protocol" in complaint
+
+
+def test_a_port_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        outcome = epoka("up", "--brokers", "1", "--port", str(port))
+    assert outcome.code == 1
+    assert is_one_line(outcome), outcome
+    assert f"port {port} on 127.0.0.1 is in use" in outcome.err
+
+
+class TestNodeFiles:
+    """`epoka broker` and `epoka controller` read their files carefully."""
+
+    def test_every_bad_key_is_named_with_its_line(self, tmp_path: Path) -> None:
+        path = tmp_path / "node.properties"
+        path.write_text("node.id=1\nlog.dirs=/tmp/x\nlog.dir.s=2\nnum.partitions=zero\n")
+        outcome = epoka("broker", "--config", str(path))
+        assert outcome.code == 2
+        assert f"{path}:3: log.dir.s is not a known key" in outcome.err
+        assert f"{path}:4: num.partitions" in outcome.err
+        assert all(line.startswith("epoka: ") for line in outcome.err.splitlines())
+
+    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+        outcome = epoka("controller", "--config", str(tmp_path / "none"))
+        assert outcome.code == 2
+        assert is_one_line(outcome), outcome
+
+    def test_a_file_of_another_role(self, tmp_path: Path) -> None:
+        path = tmp_path / "node.properties"
+        path.write_text(
+            f"node.id=1\nprocess.roles=controller\nlog.dirs={tmp_path}/d\nlisteners=CONTROL://127.0.0.1:0\n"
+        )
+        outcome = epoka("broker", "--config", str(path))
+        assert outcome.code == 2
+        assert "process.roles is controller; this command runs a broker" in outcome.err
+
+    def test_a_broker_on_a_port_in_use_says_so(self, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            path = tmp_path / "node.properties"
+            path.write_text(
+                f"node.id=1\nprocess.roles=broker,controller\nlog.dirs={tmp_path}/d\n"
+                f"listeners=PLAINTEXT://127.0.0.1:{port}\n"
+            )
+            outcome = epoka("broker", "--config", str(path))
+        assert outcome.code == 1
+        assert f"cannot listen on PLAINTEXT://127.0.0.1:{port}" in outcome.err
+        assert "Traceback" not in outcome.err
