@@ -57,7 +57,10 @@ def leave_all(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
 def lead_again(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     """Elections that the return of a broker makes possible, of partitions without a leader only."""
     image = state.image
-    rows = np.intersect1d(image.partitions.rows_led_by(NO_BROKER), image.partitions.rows_hosted_by(broker_id))
+    partitions = image.partitions
+    rows = np.intersect1d(
+        partitions.rows_led_by(NO_BROKER), partitions.rows_hosted_by(broker_id), assume_unique=True
+    )
     may_lead = state.may_lead(joining=broker_id)
     records: list[MetadataRecord] = []
     for ref in image.refs(rows):
