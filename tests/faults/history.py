@@ -14,7 +14,7 @@ Place = tuple[int, int]
 """Partition and offset."""
 
 NO_OFFSET = -1
-"""The offset of a value that is known to be written, but not where: librdkafka says so of a batch whose answer
+"""The offset of a value that is known to be written, but not where: librdkafka says so of one whose answer
 was lost when a later batch of the same producer has been acknowledged."""
 
 
