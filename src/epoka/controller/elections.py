@@ -35,8 +35,9 @@ def election_for(state: ControllerState, topic: str) -> Election:
 def leave_all(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     """The partition changes that take a broker out of every ISR it can leave and every leadership it has."""
     image = state.image
-    rows = np.union1d(
-        image.partitions.rows_with_isr_member(broker_id), image.partitions.rows_led_by(broker_id)
+    partitions = image.partitions
+    rows = partitions.each_once(
+        np.concatenate((partitions.rows_with_isr_member(broker_id), partitions.rows_led_by(broker_id)))
     )
     may_lead = state.may_lead(leaving=broker_id)
     elections: dict[str, Election] = {}

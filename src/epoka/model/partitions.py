@@ -183,14 +183,15 @@ class PartitionTable:
     def rows_hosted_by(self, broker: int) -> Rows:
         """Rows with the broker in the assignment."""
         rows, place = self._find(broker)
-        return self._each_once(rows[place < self.replicas_length[rows]])
+        return self.each_once(rows[place < self.replicas_length[rows]])
 
     def rows_with_isr_member(self, broker: int) -> Rows:
         rows, place = self._find(broker)
         first = self.replicas_length[rows]
-        return self._each_once(rows[(place >= first) & (place < first + self.isr_length[rows])])
+        return self.each_once(rows[(place >= first) & (place < first + self.isr_length[rows])])
 
-    def _each_once(self, rows: Rows) -> Rows:
+    def each_once(self, rows: Rows) -> Rows:
+        """Rows in order, without repetitions."""
         # As np.unique, which would load the masked arrays of numpy for it, a good part of a cold start.
         found = np.zeros(self.rows_used, dtype=np.bool_)
         found[rows] = True
