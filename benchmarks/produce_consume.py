@@ -29,6 +29,9 @@ T = TypeVar("T")
 
 ROUNDS = 5
 RECORDS = 400_000
+FIRST_RECORDS = 5_000
+"""Written and read before anything is measured: codecs are compiled when they are first used."""
+AS_IN_PRODUCTION = {"broker.heartbeat.interval.ms": "2000", "controller.heartbeat.timeout.ms": "9000"}
 TOPIC = "benchmark"
 GB = 1e9
 
@@ -49,12 +52,12 @@ def per_gb(pid: int, work: Callable[[], None]) -> float:
     return (cpu_seconds(pid) - before) / (RECORDS * RECORD_BYTES / GB)
 
 
-def client(verb: str, bootstrap: str, topic: str) -> Callable[[], None]:
+def client(verb: str, bootstrap: str, records: int = RECORDS) -> Callable[[], None]:
     """Run the client side to its end."""
 
     def work() -> None:
         subprocess.run(
-            [sys.executable, "-m", "benchmarks.load", verb, bootstrap, topic, str(RECORDS)],
+            [sys.executable, "-m", "benchmarks.load", verb, bootstrap, TOPIC, str(records)],
             check=True,
             stdout=subprocess.DEVNULL,
         )
@@ -98,18 +101,21 @@ def warm_up(folder: Path) -> None:
 
 def measure_broker(folder: Path) -> tuple[float, float]:
     """What the broker takes to write and to read."""
-    with running_broker(folder) as broker:
+    with running_broker(folder, AS_IN_PRODUCTION) as broker:
         create_topic(broker, TOPIC, 1)
+        client("produce", broker.bootstrap, FIRST_RECORDS)()
+        client("consume", broker.bootstrap, FIRST_RECORDS)()
         warm_up(folder)
-        written = per_gb(broker.pid, client("produce", broker.bootstrap, TOPIC))
-        return written, per_gb(broker.pid, client("consume", broker.bootstrap, TOPIC))
+        written = per_gb(broker.pid, client("produce", broker.bootstrap))
+        return written, per_gb(broker.pid, client("consume", broker.bootstrap))
 
 
 def measure_probe(folder: Path) -> float:
     """What the probe takes to write."""
     with running_probe(folder) as (pid, address):
+        client("produce", address, FIRST_RECORDS)()
         warm_up(folder)
-        return per_gb(pid, client("produce", address, TOPIC))
+        return per_gb(pid, client("produce", address))
 
 
 def in_own_folder(measure: Callable[[Path], T]) -> T:
