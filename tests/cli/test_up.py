@@ -41,6 +41,19 @@ def test_a_signal_ends_it_in_order_and_leaves_nothing(
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
 
 
+def test_a_signal_while_it_starts_ends_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with foreground("up", "--brokers", "3", "--port", "0") as process:
+        up = psutil.Process(process.pid)
+        nodes = wait_until(up.children, "the first node to be started")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert err == ""
+        assert not any(node.is_running() for node in nodes)
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("up") / "data"

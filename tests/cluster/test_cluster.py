@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from epoka import Cluster
-from epoka.cluster.errors import BadCluster
+from epoka.cluster.errors import BadCluster, NodeFailed
 from epoka.model.partitions import PartitionState
 from tests.cluster.records import create_topic, read, write
 from tests.waiting import wait_until
@@ -267,3 +268,35 @@ def test_two_clusters_live_side_by_side() -> None:
 def test_a_cluster_starts_on_the_level_that_was_asked_for() -> None:
     with Cluster(brokers=1, level="eligible-isr") as cluster:
         assert cluster.status().level == "eligible-isr"
+
+
+def test_a_cluster_that_cannot_start_says_why_and_goes_at_once(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        with Cluster(brokers=1, data=tmp_path / name):
+            pass
+    ours, theirs = (tmp_path / name / "broker-1" / "data" for name in ("one", "other"))
+    ours.rename(tmp_path / "aside")
+    theirs.rename(ours)
+    cluster = Cluster(brokers=2, data=tmp_path / "one")
+    with pytest.raises(NodeFailed, match=r"broker 1 cannot start: .*cluster"):
+        cluster.open()
+    assert not cluster.is_open
+    # Nothing holds the folder any more.
+    ours.rename(theirs)
+    (tmp_path / "aside").rename(ours)
+    with cluster:
+        assert len(cluster.status().brokers) == 2
+
+
+def test_a_cluster_in_any_state_ends_quickly(tmp_path: Path) -> None:
+    with Cluster(brokers=3, data=tmp_path / "kept") as cluster:
+        cluster.pause(1)
+        cluster.isolate(2)
+        cluster.kill(3)
+        cluster.pause(cluster.controller_id)
+        began = time.monotonic()
+    assert time.monotonic() - began < 20
+    with Cluster(brokers=2) as cluster:
+        cluster.kill(cluster.controller_id)
+        began = time.monotonic()
+    assert time.monotonic() - began < 20

@@ -122,8 +122,13 @@ class Cluster:
                 return
             failures: list[NodeFailed] = []
             try:
-                failures += self._stop_all(list(self._layout.brokers))
-                failures += self._stop_all([self._layout.controller.id])
+                self._set_faults(Faulty())
+                controller = self._layout.controller.id
+                # Without a controller nobody can let the brokers go, and nobody will miss their records.
+                if not self._layout.temporary or self._nodes.state(controller) in (RUNNING, PAUSED):
+                    self._wake(controller)
+                    failures += self._stop_all(list(self._layout.brokers))
+                    failures += self._stop_all([controller])
             finally:
                 self._tear_down()
             if failures:
@@ -396,6 +401,10 @@ class Cluster:
         deadline = time.monotonic() + READY_TIMEOUT_S
         if not self._watcher.wait_until(seen, deadline=deadline, between=look_at_nodes):
             raise ClusterError(f"waited {READY_TIMEOUT_S:g} s in vain for {what}")
+
+    def _wake(self, node_id: int) -> None:
+        if self._nodes.state(node_id) == PAUSED:
+            self._nodes.resume(node_id)
 
     def _stop_all(self, node_ids: list[int]) -> list[NodeFailed]:
         failures = []

@@ -178,6 +178,9 @@ class InProcess:
             await node.start()
             life.node = node
             life.started.set_result(None)
+            if life.told_to_end:
+                # Killed while it started: nobody could reach it then.
+                node.kill()
             ending = await node.wait()
         except (StartFailed, StorageError) as error:
             life.started.set_exception(self._failure(life, f"cannot start: {error}"))
