@@ -18,12 +18,12 @@ from statistics import median
 from typing import TypeVar
 
 import psutil
-from tests.broker_process import HOST, free_port, running_broker
-from tests.topics import create_topic
-from tests.waiting import wait_until
 
 from benchmarks.figures import Figure, beside
 from benchmarks.load import RECORD_BYTES
+from tests.broker_process import HOST, free_port, running_broker
+from tests.topics import create_topic
+from tests.waiting import wait_until
 
 T = TypeVar("T")
 

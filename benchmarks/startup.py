@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 
 import psutil
-from tests.broker_process import running_broker
 
 from benchmarks.figures import Figure, beside
+from tests.broker_process import running_broker
 
 ROUNDS = 5
 MB = 1e6

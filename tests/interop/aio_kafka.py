@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
 from tests.interop.clients import Client, Member, Message, Place, PollingMember, Record
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import Message as Arrived
+
 from tests.interop.clients import Client, Member, Message, Place, PollingMember, Record
 
 QUICK = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from tests.broker_process import BrokerProcess, running_broker
 from tests.interop import kcat
 from tests.interop.aio_kafka import AioKafka

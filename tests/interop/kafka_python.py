@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import codec as codecs
 from kafka.errors import KafkaError
+
 from tests.interop.clients import Client, Member, Message, Place, PollingMember, Record
 
 QUICK = {"reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 200, "retry_backoff_ms": 20}
+
+POLL_MS = 1000
+"""Long: kafka-python 3.0.12 forgets its assignment and its heartbeats when a poll times out in the moment
+between the answer to SyncGroup and what follows from it."""
 
 
 class KafkaPython(Client):
@@ -80,15 +86,22 @@ class KafkaPythonMember(PollingMember):
 
     def _open(self) -> None:
         self._consumer = KafkaConsumer(self._topic, **self._config)
+        self._assigned_at = time.monotonic()
 
     def _poll(self) -> None:
         try:
-            arrived = self._consumer.poll(timeout_ms=50)
+            arrived = self._consumer.poll(timeout_ms=POLL_MS)
         except KafkaError as error:
             if not error.retriable:
                 raise
             return
-        self._now_owns(frozenset(each.partition for each in self._consumer.assignment()))
+        assigned = frozenset(each.partition for each in self._consumer.assignment())
+        self._now_owns(assigned)
+        if assigned:
+            self._assigned_at = time.monotonic()
+        elif time.monotonic() - self._assigned_at > FORGOTTEN_S:
+            self._close()
+            self._open()
         for records in arrived.values():
             self._records += (
                 Record(

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 
 from confluent_kafka import Consumer, TopicPartition
+
 from tests.interop.clients import Client, Member, Message, Place, Record
 from tests.waiting import wait_until
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
+
 from tests.broker_process import BrokerProcess
 from tests.interop.admin import (
     EARLIEST,

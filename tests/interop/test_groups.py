@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.broker_process import BrokerProcess
 from tests.interop.clients import Client, Member, Message, Place, Record
 from tests.interop.confluent import Confluent, ConfluentMember
