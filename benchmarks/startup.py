@@ -1,8 +1,8 @@
 """From nothing to the first acknowledged record, and what an idle broker keeps in memory.
 
-The peer is librdkafka's mock cluster, which lives in the client's process, is written in C and stores
-nothing: the least that anybody starts today to test a Kafka application. Every start happens in a fresh
-interpreter; the time runs from the moment the client library is loaded, which both need, to the acknowledgement.
+The peer is librdkafka's mock cluster, which lives in the client's process, is written in C and keeps nothing:
+the least that anybody starts today to test a Kafka application. Every start happens in a fresh interpreter;
+the time runs from the moment when the client library is loaded, which both need, to the acknowledgement.
 """
 
 from __future__ import annotations
