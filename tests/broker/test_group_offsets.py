@@ -93,3 +93,12 @@ def test_offsets_are_kept_on_every_replica_before_they_are_acknowledged():
     index = world.broker(broker).offsets.coordinator.partition_for("g")
     ends = {world.broker(each).replicas.by_name[TOPIC, index].log.end_offset for each in (1, 2, 3)}
     assert len(ends) == 1 and ends != {0}
+
+
+def test_groups_that_begin_while_brokers_are_away_are_kept_on_as_many_disks_all_the_same():
+    world = World(3)
+    for away in (2, 3):
+        world.crash(away)
+    world.run_until(lambda: all(world.broker(1).image.broker(away).fenced for away in (2, 3)))
+    coordinator(world, "g")
+    assert len(world.partition(TOPIC).replicas) == 3

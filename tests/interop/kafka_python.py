@@ -16,7 +16,7 @@ QUICK = {"reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 200, "retry_bac
 POLL_MS = 1000
 FORGOTTEN_S = 10.0
 """kafka-python 3.0.12 forgets its assignment and its heartbeats when a poll times out in the moment between
-the answer to SyncGroup and what follows from it. Long polls make that rare; a member without any partition for
+the answer to SyncGroup and what follows from it. Long polls make that rare; a member without a partition for
 this long is opened anew, as an application would have to do it."""
 
 

@@ -42,6 +42,17 @@ def test_a_torn_last_line_is_left_out(tmp_path):
     assert list(read(ledger.path)) == [event(1)]
 
 
+def test_a_life_after_a_torn_line_goes_on_in_a_line_of_its_own(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(b'{"kind": "fen')
+    ledger = LedgerFile(path)
+    ledger.write(event(1))
+    ledger.flush()
+    ledger.write(event(2))
+    ledger.flush()
+    assert list(read(path)) == [event(1), event(2)]
+
+
 def test_a_ledger_that_cannot_be_written_is_counted_and_stays_out_of_the_way(tmp_path):
     ledger = LedgerFile(tmp_path / "missing" / "ledger.jsonl")
     ledger.write(event(1))

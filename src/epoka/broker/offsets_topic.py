@@ -159,13 +159,14 @@ class OffsetsTopic:
             return
         self._creating = True
         config = self.core.config
-        active = sum(1 for each in self.core.image.brokers.values() if each.active)
+        # Brokers that are away count too: when they are back, the groups must not live on one disk only.
+        known = len(self.core.image.brokers)
         request = create_topics.CreateTopicsRequest(
             topics=(
                 create_topics.CreatableTopic(
                     name=TOPIC,
                     num_partitions=config.offsets_topic_partitions,
-                    replication_factor=max(1, min(config.offsets_topic_replication_factor, active)),
+                    replication_factor=max(1, min(config.offsets_topic_replication_factor, known)),
                     configs=tuple(
                         create_topics.CreatableTopicConfig(name=key, value=value) for key, value in SETTINGS
                     ),

@@ -29,6 +29,7 @@ class LedgerFile:
         self._waiting: list[LedgerEvent] = []
         self._encoder = msgspec.json.Encoder()
         self._failed = False
+        self._opened = False
 
     def write(self, event: LedgerEvent) -> None:
         if len(self._waiting) >= MOST_WAITING:
@@ -45,7 +46,11 @@ class LedgerFile:
             if self.path.exists() and self.path.stat().st_size + len(lines) > self.max_bytes:
                 self.path.replace(older(self.path))
             with self.path.open("ab") as file:
+                if not self._opened and file.tell() > 0:
+                    # A life that was killed while it wrote may have left half a line.
+                    file.write(b"\n")
                 file.write(lines)
+            self._opened = True
             self._failed = False
         except OSError as error:
             self.dropped += len(events)
@@ -59,12 +64,17 @@ def older(path: Path) -> Path:
 
 
 def read(path: Path) -> Iterator[LedgerEvent]:
-    """Every event of a ledger file and of the one before it, oldest first; a torn last line is left out."""
+    """Every event of a ledger file and of the one before it, oldest first; torn lines are left out."""
     decoder = msgspec.json.Decoder(LedgerEvent)
     for each in (older(path), path):
         if not each.exists():
             continue
         with each.open("rb") as file:
             for line in file:
-                if line.endswith(b"\n") and line.strip():
-                    yield decoder.decode(line)
+                if not line.endswith(b"\n") or not line.strip():
+                    continue
+                try:
+                    event = decoder.decode(line)
+                except msgspec.DecodeError:
+                    continue
+                yield event
