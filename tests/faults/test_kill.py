@@ -113,7 +113,7 @@ def read_everything(broker: BrokerProcess, topic: str) -> dict[tuple[int, int], 
         }
         assert all(low == 0 for low, _ in ends.values())
         reader.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-        total = sum(high for _, high in ends.values())
+        reached = dict.fromkeys(range(PARTITIONS), 0)
 
         def everything() -> bool:
             for arrived in reader.consume(2000, timeout=0.1):
@@ -121,9 +121,10 @@ def read_everything(broker: BrokerProcess, topic: str) -> dict[tuple[int, int], 
                 place = (arrived.partition(), arrived.offset())
                 assert place not in found, f"{place} was served twice"
                 found[place] = arrived.value()
-            return len(found) >= total
+                reached[arrived.partition()] = arrived.offset() + 1
+            return all(reached[number] >= high for number, (_, high) in ends.items())
 
-        wait_until(everything, lambda: f"{total} records; there are {len(found)}")
+        wait_until(everything, lambda: f"{ends} to be reached, not {reached}")
         return found
     finally:
         reader.close()
