@@ -25,6 +25,12 @@ def _produce_consume() -> list[Figure]:
     return produce_consume.run()
 
 
+def _log_mode() -> list[Figure]:
+    from benchmarks import log_mode
+
+    return log_mode.run()
+
+
 def _startup() -> list[Figure]:
     from benchmarks import startup
 
@@ -33,6 +39,7 @@ def _startup() -> list[Figure]:
 
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "codec": _codec,
+    "log_mode": _log_mode,
     "produce_consume": _produce_consume,
     "startup": _startup,
 }
