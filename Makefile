@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+FUZZ_SECONDS ?= 60
 
 .PHONY: demo test check bench fuzz clean lock
 
@@ -25,7 +26,8 @@ bench: $(READY)  ## figures, each a ratio against a named peer measured in the s
 
 fuzz: $(READY)  ## feed the decoder hostile bytes for a minute
 	$(BIN)/pip install --quiet atheris
-	$(BIN)/python fuzz/fuzz_decoder.py -max_total_time=60
+	mkdir -p build/fuzz
+	$(BIN)/python fuzz/fuzz_decoder.py --seconds $(FUZZ_SECONDS) --keep build/fuzz
 
 lock:  ## pin today's versions
 	$(BIN)/pip install --quiet uv
