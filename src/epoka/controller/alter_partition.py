@@ -142,6 +142,8 @@ def _judge(
         verdict = ask(fencing.isr.leader_epoch, proposal.leader_epoch, partition.leader_epoch)
     if verdict.accepted:
         verdict = ask(fencing.isr.leader, request.broker_id, partition.leader)
+    if verdict.accepted and _already_so(state, request, proposal, partition, version):
+        return verdict
     if verdict.accepted:
         verdict = ask(fencing.isr.partition_epoch, proposal.partition_epoch, partition.partition_epoch)
     if verdict.accepted:
@@ -149,6 +151,23 @@ def _judge(
     if verdict.accepted:
         verdict = _members(state, proposal, partition, version)
     return verdict
+
+
+def _already_so(
+    state: ControllerState,
+    request: AlterPartitionRequest,
+    proposal: AlterPartitionPartition,
+    partition: PartitionState,
+    version: int,
+) -> bool:
+    """What is asked for is what is: the leader missed the first answer. Zookeeper mode has always said yes to
+    that (KAFKA-14144); a leader in log mode reads the metadata log instead."""
+    return (
+        state.pushes
+        and request.broker_id == partition.leader
+        and sorted(proposed_isr(proposal, version)) == sorted(partition.isr)
+        and proposal.leader_recovery_state == partition.recovery
+    )
 
 
 def _well_formed(proposal: AlterPartitionPartition, partition: PartitionState, version: int) -> Verdict:
@@ -207,14 +226,16 @@ def _accepted(
     partition: PartitionState,
     version: int,
 ) -> _Outcome:
-    record = change(
-        topic.id,
-        proposal.partition_index,
-        partition,
-        state.may_lead(),
-        isr=proposed_isr(proposal, version),
-        recovery=proposal.leader_recovery_state,
-    )
+    record = None
+    if not _already_so(state, request, proposal, partition, version):
+        record = change(
+            topic.id,
+            proposal.partition_index,
+            partition,
+            state.may_lead(),
+            isr=proposed_isr(proposal, version),
+            recovery=proposal.leader_recovery_state,
+        )
     new = partition if record is None else changed(partition, record)
     if new.leader != request.broker_id:
         # The proposal completed a reassignment that leaves the requester out.

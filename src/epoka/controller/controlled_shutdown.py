@@ -7,12 +7,25 @@ controller finds it, and only the broker's next life ends it (KIP-841). Below th
 
 from __future__ import annotations
 
+import msgspec
+
+from epoka import fencing
+from epoka.controller.decision import Decision, refusal
 from epoka.controller.elections import leave_all
+from epoka.controller.partition_change import change
 from epoka.controller.state import ControllerState
+from epoka.model.ids import NO_BROKER
+from epoka.model.image import PartitionRef
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FeatureLevel
 from epoka.model.records import MetadataRecord
 from epoka.model.registrations import BrokerRegistration
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
 from epoka.wire.messages.metadata_records import BrokerRegistrationChangeRecord
 
 
@@ -54,3 +67,60 @@ def untold(state: ControllerState, broker: BrokerRegistration) -> list[LedgerEve
 
 def _is_persisted(state: ControllerState) -> bool:
     return state.image.level >= FeatureLevel.ELIGIBLE_ISR
+
+
+class Shutdown(msgspec.Struct, frozen=True):
+    """What a ControlledShutdown request leads to."""
+
+    decision: Decision
+    broker: BrokerRegistration | None = None
+    """None when the request was refused."""
+    stops: tuple[PartitionRef, ...] = ()
+    """What the broker follows and is told to stop following."""
+
+
+def on_controlled_shutdown(state: ControllerState, request: ControlledShutdownRequest) -> Shutdown:
+    """KIP-380's request. Partitions with one replica never stand in the way; where the broker is the last
+    ISR member it stays leader, and that is what it is told."""
+    broker = state.image.broker(request.broker_id)
+    verdict = state.rules.ask(
+        fencing.shutdown.generation, request.broker_epoch, broker.epoch if broker else None
+    )
+    if verdict.refused or broker is None:
+        error = verdict.error if verdict.refused else ErrorCode.BROKER_NOT_AVAILABLE
+        events = [refusal(verdict, broker=request.broker_id, broker_epoch=request.broker_epoch)]
+        return Shutdown(
+            Decision(ControlledShutdownResponse(error_code=error), events=events if verdict.refused else [])
+        )
+    records: list[MetadataRecord] = []
+    if _is_persisted(state) and not broker.in_controlled_shutdown:
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=1
+            )
+        )
+    may_lead = state.may_lead(leaving=broker.id)
+    stops, remaining = [], []
+    for ref in state.image.hosted_by(broker.id):
+        partition = state.image.state(ref)
+        if len(partition.replicas) < 2 or partition.leader == NO_BROKER:
+            continue
+        isr = [member for member in partition.isr if member != broker.id]
+        record = change(ref.topic.id, ref.index, partition, may_lead, isr=isr)
+        if partition.leader == broker.id:
+            if record is None or record.leader == NO_BROKER:
+                remaining.append(RemainingPartition(topic_name=ref.topic.name, partition_index=ref.index))
+                continue
+        else:
+            stops.append(ref)
+        if record is not None:
+            records.append(record)
+    response = ControlledShutdownResponse(remaining_partitions=tuple(remaining))
+    decision = Decision(
+        response,
+        records,
+        rule="shutdown.generation",
+        because="controlled shutdown",
+        events=untold(state, broker),
+    )
+    return Shutdown(decision, broker, tuple(stops))

@@ -2,8 +2,12 @@
 
 A handler looks at the state and decides: records and an answer. The core makes the records durable, replays
 them into the image, and only then lets the answer go. Replaying is the only way the image changes, so a
-restart that replays the log stands where the last controller stood. What is not in the log is soft: sessions
-and waiting readers.
+restart that replays the log stands where the last controller stood. What is not in the log is soft: sessions,
+waiting readers, queues of control requests.
+
+Two modes, one core. In log mode brokers register here and read the log (`Reading`). In zookeeper mode, which
+a `controller_epoch` asks for, they register elsewhere and are told by control requests (`Push`,
+`RegistryMode`).
 
 The core does no I/O except through the metadata log, and reads no clock: time comes with every event. When
 the log fails, the controller ends; it must not answer from a state that may not last.
@@ -12,7 +16,7 @@ the log fails, the controller ends; it must not answer from a state that may not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import msgspec
@@ -22,9 +26,9 @@ from epoka.controller import (
     configs,
     elections,
     features,
-    fetch_metadata,
     heartbeats,
     imbalance,
+    isr_change,
     producer_ids,
     reassignments,
     registration,
@@ -33,10 +37,18 @@ from epoka.controller import (
 )
 from epoka.controller.config import ControllerConfig
 from epoka.controller.decision import Decision, refusal
-from epoka.controller.fetch_metadata import Parked
 from epoka.controller.heartbeats import Standing
 from epoka.controller.ledger_topic import LedgerTopic
-from epoka.controller.metadata_log import MetadataLog, MetadataLogFailed
+from epoka.controller.metadata_log import (
+    MetadataLog,
+    MetadataLogFailed,
+    Overtaken,
+    SharedMetadataLog,
+    Unwritable,
+)
+from epoka.controller.push import Push
+from epoka.controller.reading import Reading
+from epoka.controller.registry_mode import RegistryMode
 from epoka.controller.sessions import Sessions
 from epoka.controller.state import ControllerState
 from epoka.fencing import ALL_RULES, Rules, Verdict
@@ -47,6 +59,8 @@ from epoka.model.events import (
     Event,
     Exit,
     Hangup,
+    IsrChanged,
+    RegistryChanged,
     Reply,
     Report,
     Request,
@@ -58,7 +72,7 @@ from epoka.model.events import (
 from epoka.model.image import ClusterImage
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FEATURE_NAME
-from epoka.model.records import decode_record, encode_record
+from epoka.model.records import MetadataRecord, decode_record, encode_record
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from epoka.wire.messages.alter_configs import AlterConfigsRequest
@@ -66,13 +80,16 @@ from epoka.wire.messages.alter_partition import AlterPartitionRequest
 from epoka.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from epoka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from epoka.wire.messages.broker_registration import BrokerRegistrationRequest
+from epoka.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from epoka.wire.messages.create_partitions import CreatePartitionsRequest
 from epoka.wire.messages.create_topics import CreateTopicsRequest
 from epoka.wire.messages.delete_topics import DeleteTopicsRequest
 from epoka.wire.messages.elect_leaders import ElectLeadersRequest
 from epoka.wire.messages.fetch_metadata import FetchMetadataRequest
 from epoka.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from epoka.wire.messages.isr_change import IsrChangeRequest
 from epoka.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from epoka.wire.messages.metadata_heartbeat import MetadataHeartbeatRequest
 from epoka.wire.messages.metadata_records import FeatureLevelRecord
 from epoka.wire.messages.unregister_broker import UnregisterBrokerRequest
 from epoka.wire.messages.update_features import UpdateFeaturesRequest
@@ -94,18 +111,32 @@ class ControllerCore:
         *,
         new_id: Callable[[], UUID],
         rules: Rules = ALL_RULES,
+        controller_epoch: int | None = None,
     ) -> None:
+        """`controller_epoch` is the mandate in zookeeper mode, where `log` is a `SharedMetadataLog`; without
+        one the controller is in log mode."""
         self.log = log
-        self.state = ControllerState(node_id, cluster_id, config, rules, ClusterImage(), Sessions(), new_id)
+        self.state = ControllerState(
+            node_id,
+            cluster_id,
+            config,
+            rules,
+            ClusterImage(),
+            Sessions(),
+            new_id,
+            pushes=controller_epoch is not None,
+        )
         self.failed: str | None = None
-        self._parked: list[Parked] = []
+        self._reading = Reading(self.state, log) if controller_epoch is None else None
+        self._push = None if controller_epoch is None else Push(self.state, controller_epoch)
+        self._registry = None if self._push is None else RegistryMode(self.state, self._push, self._decide)
         self._imbalance_check_ms: int | None = None
         self._snapshot_offset = -1
         self._next_event_id = 0
         self._ledger_topic = LedgerTopic(self.state)
+        self._several_steps: dict[type, Callable[[Request, int], list[Effect]]] = {}
+        """Requests that lead to more than one decision."""
         self._requests: dict[type, Callable[[Any, Request, int], Decision]] = {
-            BrokerRegistrationRequest: self._on_broker_registration,
-            BrokerHeartbeatRequest: self._on_broker_heartbeat,
             AlterPartitionRequest: lambda message, request, now: alter_partition.on_alter_partition(
                 self.state, message, request.version
             ),
@@ -120,9 +151,21 @@ class ControllerCore:
             ElectLeadersRequest: self._stateless(elections.on_elect_leaders),
             IncrementalAlterConfigsRequest: self._stateless(configs.on_incremental_alter_configs),
             ListPartitionReassignmentsRequest: self._stateless(reassignments.on_list_partition_reassignments),
-            UnregisterBrokerRequest: self._stateless(registration.on_unregister_broker),
             UpdateFeaturesRequest: self._stateless(features.on_update_features),
         }
+        if self._registry is None:
+            self._requests |= {
+                BrokerRegistrationRequest: self._on_broker_registration,
+                BrokerHeartbeatRequest: self._on_broker_heartbeat,
+                UnregisterBrokerRequest: self._stateless(registration.on_unregister_broker),
+            }
+            self._several_steps[FetchMetadataRequest] = self._on_fetch_metadata
+        else:
+            self._requests[IsrChangeRequest] = self._stateless(isr_change.on_isr_change)
+            self._several_steps |= {
+                MetadataHeartbeatRequest: self._registry.metadata_heartbeat,
+                ControlledShutdownRequest: self._registry.controlled_shutdown,
+            }
 
     # Questions.
 
@@ -137,7 +180,7 @@ class ControllerCore:
     @property
     def served(self) -> dict[int, tuple[int, int]]:
         """The API keys that the controller answers, with the versions."""
-        kinds: list[Any] = [*self._requests, FetchMetadataRequest]
+        kinds: list[Any] = [*self._requests, *self._several_steps]
         return {kind.API_KEY: (kind.MIN_VERSION, kind.MAX_VERSION) for kind in kinds}
 
     @property
@@ -145,7 +188,10 @@ class ControllerCore:
         """When the runtime must send Wake; may lie in the past, then at once."""
         if self.failed:
             return None
-        times = [parked.until_ms for parked in self._parked]
+        times = []
+        delivery = self._reading or self._push
+        if delivery is not None and delivery.deadline is not None:
+            times.append(delivery.deadline)
         silence = heartbeats.next_silence_deadline(self.state)
         if silence is not None:
             times.append(silence)
@@ -171,7 +217,8 @@ class ControllerCore:
                 f"the log ends at {self.log.end_offset}, but its records end at {image.offset}"
             )
         for broker in image.brokers.values():
-            if not broker.fenced:
+            # In zookeeper mode the registry says who has sessions.
+            if not broker.fenced and not state.pushes:
                 state.sessions.heard(broker.id, broker.epoch, now)
         if state.config.auto_leader_rebalance:
             self._imbalance_check_ms = now + state.config.leader_imbalance_check_interval_ms
@@ -200,9 +247,15 @@ class ControllerCore:
                 return self._guarded(lambda: self._on_wake(now))
             case Reply(token, message):
                 self._ledger_topic.answered(token, message, now)
-                return []
+                return self._guarded(lambda: self._on_control_answer(token, message, now))
+            case RegistryChanged() if self._registry is not None:
+                mode = self._registry
+                return self._guarded(lambda: mode.registry_changed(event, now))
+            case IsrChanged() if self._registry is not None:
+                return self._guarded(lambda: self._on_isr_changed(now))
             case Disconnected(connection):
-                self._parked = [parked for parked in self._parked if parked.connection != connection]
+                if self._reading is not None:
+                    self._reading.disconnected(connection)
                 return []
             case StorageFailed(reason):
                 return self._fail(reason)
@@ -213,15 +266,20 @@ class ControllerCore:
 
     def _on_request(self, request: Request, now: int) -> list[Effect]:
         message = request.message
-        handler = self._requests.get(type(message))
-        if handler is None and not isinstance(message, FetchMetadataRequest):
+        handler, several = self._requests.get(type(message)), self._several_steps.get(type(message))
+        if handler is None and several is None:
             return [Hangup(request.token, f"the controller does not serve {type(message).__name__}")]
         if not request.peer.control:
             return self._on_wrong_door(request, now)
-        if isinstance(message, FetchMetadataRequest):
-            return self._on_fetch_metadata(message, request, now)
+        if several is not None:
+            return several(request, now)
         assert handler is not None
-        return self._carry_out(handler(message, request, now), now, request.token)
+        decide = handler
+        level = self.image.level
+        effects = self._decide(lambda: decide(message, request, now), now, request.token)
+        if self._registry is not None and self.image.level != level:
+            effects += self._registry.level_changed(now)
+        return effects
 
     def _on_wrong_door(self, request: Request, now: int) -> list[Effect]:
         """Control requests come through the control listener or not at all."""
@@ -239,15 +297,40 @@ class ControllerCore:
             self._report(refusal(verdict, broker=broker_id), now),
         ]
 
-    def _on_fetch_metadata(self, message: FetchMetadataRequest, request: Request, now: int) -> list[Effect]:
-        refused = fetch_metadata.on_fetch_metadata(self.state, message, self.log.end_offset)
-        if refused:
-            return self._carry_out(refused, now, request.token)
-        if message.from_offset == self.log.end_offset and message.max_wait_ms > 0:
-            until_ms = now + min(message.max_wait_ms, self.state.config.max_fetch_wait_ms)
-            self._parked.append(Parked(request.token, request.peer.connection, message, until_ms))
+    def _on_fetch_metadata(self, request: Request, now: int) -> list[Effect]:
+        assert self._reading is not None
+        outcome = self._reading.fetch(request.message, request, now)
+        return self._carry_out(outcome, now, request.token) if isinstance(outcome, Decision) else outcome
+
+    def _on_control_answer(self, token: int, message: Any | None, now: int) -> list[Effect]:
+        if self._push is None or self._registry is None:
             return []
-        return [Respond(request.token, fetch_metadata.answer(self.state, self.log, message))]
+        effects = self._push.answered(token, message, now)
+        offline, self._push.offline = self._push.offline, []
+        for each in offline:
+            effects += self._registry.replicas_offline(each, now)
+        return effects + self._pushed_events(now)
+
+    def _pushed_events(self, now: int) -> list[Effect]:
+        if self._push is None:
+            return []
+        events, self._push.events = self._push.events, []
+        return [self._report(event, now) for event in events]
+
+    def _on_isr_changed(self, now: int) -> list[Effect]:
+        """Leaders wrote ISRs themselves: they are durable, and are only replayed."""
+        assert self._registry is not None
+        base_offset, records = self._shared_log().take_isr_changes()
+        effects = self._take_in(base_offset, records, now)
+        for record in records:
+            topic = self.image.topic(record.topic_id)
+            if topic is not None:
+                mode, name, index = self._registry, topic.name, record.partition_id
+                effects += self._decide(lambda m=mode, n=name, i=index: m.cleaned(n, i), now, None)  # type: ignore[misc]
+        return effects
+
+    def _shared_log(self) -> SharedMetadataLog:
+        return cast(SharedMetadataLog, self.log)
 
     def _on_broker_registration(
         self, message: BrokerRegistrationRequest, request: Request, now: int
@@ -270,17 +353,21 @@ class ControllerCore:
         effects: list[Effect] = self._forgive_own_absence(now)
         silent = heartbeats.next_silent(self.state, now)
         if silent:
-            effects += self._carry_out(silent[0], now)
+            effects += self._decide(lambda: self._next_silence(now), now, None)
         due = self._imbalance_check_ms
         if due is not None and due <= now and not silent:
             decision, more = imbalance.repair(self.state)
             interval_ms = self.state.config.leader_imbalance_check_interval_ms
             self._imbalance_check_ms = now if more else now + interval_ms
-            effects += self._carry_out(decision, now)
+            effects += self._decide(lambda: decision, now, None)
         creation = self._ledger_topic.creation()
         if creation is not None:
-            effects += self._carry_out(topics.on_create_topics(self.state, creation), now)
-        effects += self._answer_parked(now)
+            wanted = creation
+            effects += self._decide(lambda: topics.on_create_topics(self.state, wanted), now, None)
+        if self._reading is not None:
+            effects += self._reading.applied(now)
+        if self._push is not None:
+            effects += self._push.wake(now)
         effects += self._ledger_topic.send(now)
         return effects
 
@@ -298,7 +385,36 @@ class ControllerCore:
         self.state.sessions.forgive(late_ms + grace_ms)
         return [self._report(LedgerEvent(kind="paused", detail=f"woken {late_ms} ms late"), now)]
 
+    def _next_silence(self, now: int) -> Decision:
+        silent = heartbeats.next_silent(self.state, now)
+        return silent[0] if silent else Decision()
+
     # How a decision is carried out.
+
+    def _decide(self, make: Callable[[], Decision], now: int, token: int | None = None) -> list[Effect]:
+        """Make a decision and carry it out; make it again when a leader's own write came first."""
+        effects: list[Effect] = []
+        while True:
+            decision = make()
+            try:
+                return effects + self._carry_out(decision, now, token)
+            except Overtaken as overtaken:
+                effects += self._take_in(overtaken.base_offset, decision.records[: overtaken.written], now)
+                taken = self._shared_log().take_partition(overtaken.topic, overtaken.partition)
+                effects += self._take_in(*taken, now)
+            except Unwritable as unwritable:
+                refused = LedgerEvent(kind="unwritable", detail=str(unwritable))
+                if token is not None:
+                    effects.append(Hangup(token, str(unwritable)))
+                return [*effects, self._report(refused, now)]
+
+    def _take_in(self, base_offset: int, records: Sequence[MetadataRecord], now: int) -> list[Effect]:
+        """Replay what is durable without our doing, and pass it on."""
+        if not records:
+            return []
+        written = Decision(None, records, rule="isr.leader", because="written by its leader")
+        events = self._apply(written, base_offset)
+        return [*self._deliver(now), *self._reports(events, now)]
 
     def _carry_out(self, decision: Decision, now: int, token: int | None = None) -> list[Effect]:
         """Write, replay, answer, tell. In this order and no other."""
@@ -309,26 +425,37 @@ class ControllerCore:
         if token is not None:
             effects.append(Respond(token, decision.response))
         if decision.records:
-            effects += self._answer_parked(now)
+            effects += self._deliver(now)
         effects += self._reports(events, now)
         if decision.records:
             self._snapshot_when_due()
         return effects
 
     def _replay(self, decision: Decision) -> list[LedgerEvent]:
-        image = self.image
         base_offset = self.log.append([encode_record(record) for record in decision.records])
+        return self._apply(decision, base_offset)
+
+    def _apply(self, decision: Decision, base_offset: int) -> list[LedgerEvent]:
+        image = self.image
         if base_offset != image.offset + 1:
             raise InvariantBroken(f"the log wrote at {base_offset}, the image stands at {image.offset}")
         events = []
         for offset, record in enumerate(decision.records, base_offset):
             before = reports.Before(image, record)
+            if self._push is not None:
+                self._push.applying(record)
             image.apply(record, offset)
             event = reports.tell(image, record, before, decision)
             if event is not None:
                 events.append(event)
         self._forget_sessions(decision)
         return events
+
+    def _deliver(self, now: int) -> list[Effect]:
+        """Let brokers know what was replayed."""
+        delivery = self._reading or self._push
+        assert delivery is not None
+        return [*delivery.applied(now), *self._pushed_events(now)]
 
     def _forget_sessions(self, decision: Decision) -> None:
         """A broker that is fenced, gone or born again has no session, so its next life meets no duplicate."""
@@ -339,18 +466,6 @@ class ControllerCore:
             broker, session = self.image.broker(broker_id), self.state.sessions.get(broker_id)
             if session and (broker is None or broker.fenced or broker.epoch != session.epoch):
                 self.state.sessions.drop(broker_id)
-
-    def _answer_parked(self, now: int) -> list[Effect]:
-        effects: list[Effect] = []
-        waiting = []
-        for parked in self._parked:
-            if parked.request.from_offset < self.log.end_offset or parked.until_ms <= now:
-                response = fetch_metadata.answer(self.state, self.log, parked.request)
-                effects.append(Respond(parked.token, response))
-            else:
-                waiting.append(parked)
-        self._parked = waiting
-        return effects
 
     def _snapshot_when_due(self) -> None:
         config, image = self.state.config, self.image
@@ -391,8 +506,8 @@ class ControllerCore:
         """Nothing after a failed append may be answered: the image and the disk could disagree."""
         self.failed = reason
         effects: list[Effect] = [] if token is None else [Hangup(token, reason)]
-        effects += [Hangup(parked.token, reason) for parked in self._parked]
-        self._parked = []
+        if self._reading is not None:
+            effects += self._reading.end(reason)
         effects.append(Exit(clean=False, reason=reason))
         return effects
 

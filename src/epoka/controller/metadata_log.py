@@ -15,10 +15,30 @@ import msgspec
 
 from epoka.model.image import ClusterImage
 from epoka.model.records import encode_record
+from epoka.wire.messages.metadata_records import PartitionChangeRecord
 
 
 class MetadataLogFailed(Exception):
     """The log could not make a batch durable, or could not be read. The message names the file."""
+
+
+class Unwritable(MetadataLogFailed):
+    """These records can't be written, and none was: the controller refuses who asked and goes on."""
+
+
+class Overtaken(MetadataLogFailed):
+    """A leader changed a partition before this append did (zookeeper mode, below level `heartbeats`).
+
+    The first `written` records are durable from `base_offset` on and are to be replayed; the others changed
+    nothing. `take_partition` tells what the leader wrote; then the controller decides again.
+    """
+
+    def __init__(self, topic: str, partition: int, base_offset: int, written: int) -> None:
+        super().__init__(f"partition {topic}-{partition} was changed by its leader first")
+        self.topic = topic
+        self.partition = partition
+        self.base_offset = base_offset
+        self.written = written
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -56,6 +76,18 @@ class MetadataLog(Protocol):
 
     def snapshot(self, image: ClusterImage) -> None:
         """Keep the whole image, so that the records before the previous snapshot may be forgotten."""
+        ...
+
+
+class SharedMetadataLog(MetadataLog, Protocol):
+    """A log beside which others write too: in zookeeper mode leaders change ISRs below `heartbeats`."""
+
+    def take_isr_changes(self) -> tuple[int, Sequence[PartitionChangeRecord]]:
+        """What leaders wrote since the last look, as records to replay, with the offset of the first."""
+        ...
+
+    def take_partition(self, topic: str, partition: int) -> tuple[int, Sequence[PartitionChangeRecord]]:
+        """The same for one partition, after `Overtaken`."""
         ...
 
 

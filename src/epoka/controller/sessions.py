@@ -18,6 +18,8 @@ class Session(msgspec.Struct):
     shutdown_offset: int | None = None
     """The last offset written when the broker began to stop. Set once: a target that moves is never
     reached in a busy cluster (KAFKA-14292)."""
+    beats: bool = True
+    """False for a broker whose liveness is its registration alone: its silence means nothing."""
 
 
 class Sessions:
@@ -35,9 +37,16 @@ class Sessions:
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = self._sessions[broker_id] = Session(epoch, now)
+        session.beats = True
         session.contact_ms = max(session.contact_ms, now)
         if metadata_offset is not None:
             session.metadata_offset = metadata_offset
+
+    def attend(self, broker_id: BrokerId, epoch: BrokerEpoch, now: int) -> None:
+        """A session without heartbeats, unless there is one with them."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.epoch != epoch:
+            self._sessions[broker_id] = Session(epoch, now, beats=False)
 
     def begin_shutdown(self, broker_id: BrokerId, offset: int) -> None:
         session = self._sessions[broker_id]
@@ -59,4 +68,6 @@ class Sessions:
 
     def by_silence(self) -> list[tuple[int, BrokerId]]:
         """Contact time and id, the longest silent first; ids decide between equals."""
-        return sorted((session.contact_ms, broker_id) for broker_id, session in self._sessions.items())
+        return sorted(
+            (session.contact_ms, broker_id) for broker_id, session in self._sessions.items() if session.beats
+        )

@@ -32,6 +32,8 @@ class ControllerState(msgspec.Struct):
     sessions: Sessions
     new_id: Callable[[], UUID]
     """Draws a topic id; the runtime's, so that a simulator can repeat it."""
+    pushes: bool = False
+    """Zookeeper mode: state reaches brokers by control requests."""
 
     @property
     def next_offset(self) -> int:
@@ -67,7 +69,8 @@ class ControllerState(msgspec.Struct):
 
     def may_lead(self, *, leaving: int | None = None, joining: int | None = None) -> Callable[[int], bool]:
         """Who may be elected by a decision that fences or stops `leaving`, or unfences `joining`."""
-        by_kip_841 = self.image.level >= FeatureLevel.ELIGIBLE_ISR
+        # Where ControlledShutdown is older than KIP-841, its elections have always left such brokers out.
+        counts_stopping = self.pushes or self.image.level >= FeatureLevel.ELIGIBLE_ISR
         known: dict[int, bool] = {}
 
         def ask(candidate: int) -> bool:
@@ -77,7 +80,7 @@ class ControllerState(msgspec.Struct):
                 candidate,
                 registered=broker is not None,
                 fenced=candidate != joining and broker is not None and broker.fenced,
-                stopping=by_kip_841 and self.stopping(candidate),
+                stopping=counts_stopping and self.stopping(candidate),
             ).accepted
 
         def may_lead(candidate: int) -> bool:

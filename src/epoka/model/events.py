@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from epoka.model.ledger import LedgerEvent
+from epoka.model.registrations import Endpoint, Feature
 
 CONTROLLER = -1
 """The address of whichever node is the controller now; the runtime finds it."""
@@ -65,7 +66,71 @@ class Stop(msgspec.Struct, frozen=True):
     """The operator asks for a controlled shutdown."""
 
 
-Event = Request | Reply | Wake | Disconnected | StorageFailed | Stop
+# What the coordination service tells, in zookeeper mode only.
+
+
+class RegistryEntry(msgspec.Struct, frozen=True):
+    """One registered life of a broker, as its node in the registry tells it."""
+
+    id: int
+    epoch: int
+    """The transaction that created the node: the generation."""
+    version: int
+    """From 5 on the broker sends heartbeats and is inactive until one asks for more (KIP-343)."""
+    endpoints: tuple[Endpoint, ...] = ()
+    rack: str | None = None
+    features: tuple[Feature, ...] = ()
+
+
+class RegistryChanged(msgspec.Struct, frozen=True):
+    """To the controller: all registrations as they were at one moment, never a mixture of two."""
+
+    registrations: tuple[RegistryEntry, ...]
+    position: int = -1
+    """The last transaction that the picture contains: later registrations are not in it. -1 unknown."""
+
+
+class IsrChanged(msgspec.Struct, frozen=True):
+    """To the controller, below level `heartbeats`: leaders have written ISRs; the metadata log has them."""
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """To a broker: it is in the registry under this generation. A higher one comes with a new session."""
+
+    epoch: int
+
+
+class SettingsRead(msgspec.Struct, frozen=True):
+    """To a broker: what control requests do not carry, always whole. Comes first, then after every change."""
+
+    level: int
+    configs: dict[tuple[int, str], dict[str, str]] = {}
+    """Resource type and name to its settings."""
+
+
+class IsrWritten(msgspec.Struct, frozen=True):
+    """To a broker: the outcome of `WriteIsr`."""
+
+    token: int
+    partition_epoch: int | None = None
+    """The version of the node after the write; None when nothing was written."""
+    moved: bool = False
+    """True when somebody else had changed the partition; False without an epoch means: try again."""
+
+
+Event = (
+    Request
+    | Reply
+    | Wake
+    | Disconnected
+    | StorageFailed
+    | Stop
+    | RegistryChanged
+    | IsrChanged
+    | Registered
+    | SettingsRead
+    | IsrWritten
+)
 
 
 class Respond(msgspec.Struct, frozen=True):
@@ -107,4 +172,26 @@ class Exit(msgspec.Struct, frozen=True):
     reason: str
 
 
-Effect = Respond | Hangup | Send | Report | Exit
+class Register(msgspec.Struct, frozen=True):
+    """Put this broker into the registry with such a registration, or change the one of this session to it.
+
+    The runtime does so again by itself for every new session, and answers with `Registered`.
+    """
+
+    version: int
+
+
+class WriteIsr(msgspec.Struct, frozen=True):
+    """Write the ISR of a partition, if its node still has the expected version; answered by `IsrWritten`."""
+
+    token: int
+    topic: str
+    partition: int
+    expected_version: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+
+
+Effect = Respond | Hangup | Send | Report | Exit | Register | WriteIsr

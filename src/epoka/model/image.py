@@ -222,6 +222,10 @@ class ClusterImage:
             self.apply(record, offset)
         return self._delta(changes, base_offset, offset)
 
+    def collected(self) -> Delta:
+        """What `apply` has changed since the last delta was taken."""
+        return self._delta(self._changes, -1, self.offset)
+
     def load(self, records: Iterable[framing.MetadataRecord], last_offset: int) -> Delta:
         """Fill an empty image from a snapshot whose last record was `last_offset`."""
         if self.offset != -1:

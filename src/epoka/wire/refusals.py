@@ -13,13 +13,16 @@ from epoka.wire.messages import (
     alter_partition_reassignments,
     broker_heartbeat,
     broker_registration,
+    controlled_shutdown,
     create_partitions,
     create_topics,
     delete_topics,
     elect_leaders,
     fetch_metadata,
     incremental_alter_configs,
+    isr_change,
     list_partition_reassignments,
+    metadata_heartbeat,
     unregister_broker,
     update_features,
 )
@@ -110,6 +113,11 @@ _REFUSE: Final[dict[type, Callable[[Any, ErrorCode], Any]]] = {
     ),
     list_partition_reassignments.ListPartitionReassignmentsRequest: _top_level(
         list_partition_reassignments.ListPartitionReassignmentsResponse
+    ),
+    controlled_shutdown.ControlledShutdownRequest: _top_level(controlled_shutdown.ControlledShutdownResponse),
+    metadata_heartbeat.MetadataHeartbeatRequest: _top_level(metadata_heartbeat.MetadataHeartbeatResponse),
+    isr_change.IsrChangeRequest: lambda request, error: isr_change.IsrChangeResponse(
+        top_level_error_code=error
     ),
     update_features.UpdateFeaturesRequest: _top_level(update_features.UpdateFeaturesResponse),
 }
