@@ -28,10 +28,9 @@ from tests.waiting import wait_until
 T = TypeVar("T")
 
 ROUNDS = 5
-RECORDS = 400_000
+RECORDS = 500_000
 FIRST_RECORDS = 5_000
 """Written and read before anything is measured: codecs are compiled when they are first used."""
-AS_IN_PRODUCTION = {"broker.heartbeat.interval.ms": "2000", "controller.heartbeat.timeout.ms": "9000"}
 TOPIC = "benchmark"
 GB = 1e9
 
@@ -101,7 +100,7 @@ def warm_up(folder: Path) -> None:
 
 def measure_broker(folder: Path) -> tuple[float, float]:
     """What the broker takes to write and to read."""
-    with running_broker(folder, AS_IN_PRODUCTION) as broker:
+    with running_broker(folder) as broker:
         create_topic(broker, TOPIC, 1)
         client("produce", broker.bootstrap, FIRST_RECORDS)()
         client("consume", broker.bootstrap, FIRST_RECORDS)()

@@ -27,9 +27,6 @@ PORTS = range(10_000, 30_000)
 """Below the ports of outgoing connections, so that nobody takes the port of a broker while it is down."""
 
 FOR_TESTS = {
-    "broker.heartbeat.interval.ms": "100",
-    # A killed broker is let in again when its last session is over.
-    "controller.heartbeat.timeout.ms": "1500",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",
