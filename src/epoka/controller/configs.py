@@ -6,8 +6,8 @@ Each resource of a request succeeds or fails as a whole, on its own. Describing 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from epoka.controller.decision import Decision
 from epoka.controller.state import ControllerState
@@ -44,6 +44,23 @@ Outcome = tuple[ErrorCode, str | None, list[MetadataRecord]]
 
 
 def on_incremental_alter_configs(state: ControllerState, request: IncrementalAlterConfigsRequest) -> Decision:
+    return _on_each(
+        state, request, _alter, IncrementalAlterConfigsResourceResponse, IncrementalAlterConfigsResponse
+    )
+
+
+def on_alter_configs(state: ControllerState, request: AlterConfigsRequest) -> Decision:
+    return _on_each(state, request, _replace, AlterConfigsResourceResponse, AlterConfigsResponse)
+
+
+def _on_each(
+    state: ControllerState,
+    request: IncrementalAlterConfigsRequest | AlterConfigsRequest,
+    alter: Callable[[ControllerState, Any], Outcome],
+    resource_response: Callable[..., Any],
+    response: Callable[..., Any],
+) -> Decision:
+    """One resource at a time; a refusal of one does not touch the others."""
     named = Counter((each.resource_type, each.resource_name) for each in request.resources)
     records: list[MetadataRecord] = []
     responses = []
@@ -51,19 +68,18 @@ def on_incremental_alter_configs(state: ControllerState, request: IncrementalAlt
         error, message, changes = (
             (ErrorCode.INVALID_REQUEST, "the resource is named twice", [])
             if named[resource.resource_type, resource.resource_name] > 1
-            else _alter(state, resource)
+            else alter(state, resource)
         )
         records += changes
         responses.append(
-            IncrementalAlterConfigsResourceResponse(
+            resource_response(
                 error_code=error,
                 error_message=message,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
         )
-    response = IncrementalAlterConfigsResponse(responses=tuple(responses))
-    return Decision(response, [] if request.validate_only else records)
+    return Decision(response(responses=tuple(responses)), [] if request.validate_only else records)
 
 
 def _alter(state: ControllerState, resource: IncrementalAlterConfigsResource) -> Outcome:
@@ -94,29 +110,6 @@ def _alter(state: ControllerState, resource: IncrementalAlterConfigsResource) ->
             return ErrorCode.INVALID_CONFIG, complaint, []
         wanted[each.name] = value
     return ErrorCode.NONE, None, _records(resource.resource_type, resource.resource_name, current, wanted)
-
-
-def on_alter_configs(state: ControllerState, request: AlterConfigsRequest) -> Decision:
-    named = Counter((each.resource_type, each.resource_name) for each in request.resources)
-    records: list[MetadataRecord] = []
-    responses = []
-    for resource in request.resources:
-        error, message, changes = (
-            (ErrorCode.INVALID_REQUEST, "the resource is named twice", [])
-            if named[resource.resource_type, resource.resource_name] > 1
-            else _replace(state, resource)
-        )
-        records += changes
-        responses.append(
-            AlterConfigsResourceResponse(
-                error_code=error,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-    response = AlterConfigsResponse(responses=tuple(responses))
-    return Decision(response, [] if request.validate_only else records)
 
 
 def _replace(state: ControllerState, resource: AlterConfigsResource) -> Outcome:

@@ -33,3 +33,14 @@ def forward(core: BrokerCore, request: Request, seen: Callable[[Any], bool] | No
             core.when_seen(lambda: seen(reply), lambda: core.respond(request, reply), now + SEEN_WITHIN_MS)
 
     core.send(CONTROLLER, request.message, request.version, answered)
+
+
+def forward_settings(core: BrokerCore, request: Request) -> None:
+    """Settings: the answer waits until this broker's image has moved, if anything was changed at all."""
+    before = core.image.offset
+
+    def seen(reply: Any) -> bool:
+        changed = any(each.error_code == ErrorCode.NONE for each in reply.responses)
+        return request.message.validate_only or not changed or core.image.offset > before
+
+    forward(core, request, seen)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from epoka.broker.api._forward import forward
+from epoka.broker.api._forward import forward_settings
 from epoka.model.events import Request
-from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import alter_configs as wire
 
 if TYPE_CHECKING:
@@ -17,10 +16,4 @@ VERSIONS = (0, 2)
 
 
 def handle(core: BrokerCore, request: Request, now: int) -> None:
-    before = core.image.offset
-
-    def seen(reply: Any) -> bool:
-        changed = any(each.error_code == ErrorCode.NONE for each in reply.responses)
-        return request.message.validate_only or not changed or core.image.offset > before
-
-    forward(core, request, seen)
+    forward_settings(core, request)
