@@ -83,11 +83,18 @@ def table(figures: list[Figure]) -> Table:
             figure.unit,
             f"{figure.ours:.3g}",
             f"{figure.peer_name} {figure.peer:.3g}",
-            f"{figure.ratio:.2f}",
+            _ratio(figure),
             aim,
             {None: "", True: "yes", False: "NO"}[figure.met],
         )
     return drawn
+
+
+def _ratio(figure: Figure) -> str:
+    if figure.spread is None:
+        return f"{figure.ratio:.2f}"
+    low, high = figure.spread
+    return f"{figure.ratio:.2f} ({low:.2f} to {high:.2f})"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -20,6 +21,8 @@ class Figure(msgspec.Struct, frozen=True):
     aim: float | None = None
     at_most: bool = True
     """Whether the ratio should stay below the aim, or reach it."""
+    spread: tuple[float, float] | None = None
+    """The lowest and the highest ratio of a round, where rounds were compared one by one."""
 
     @property
     def met(self) -> bool | None:
@@ -33,6 +36,32 @@ def beside(
 ) -> Figure:
     """How many times the peer's figure ours is, where less is better."""
     return Figure(name, unit, ours, peer_name, peer, ours / peer, at_most)
+
+
+def paired(
+    name: str,
+    unit: str,
+    ours: Sequence[float],
+    peer_name: str,
+    peer: Sequence[float],
+    *,
+    at_most: float | None = None,
+) -> Figure:
+    """As `beside`, for rounds measured next to each other: the ratio is the median of the rounds' ratios.
+
+    What disturbs a machine for a minute disturbs both sides of a round; the spread says how much was left.
+    """
+    ratios = [mine / theirs for mine, theirs in zip(ours, peer, strict=True)]
+    return Figure(
+        name,
+        unit,
+        median(ours),
+        peer_name,
+        median(peer),
+        median(ratios),
+        at_most,
+        spread=(min(ratios), max(ratios)),
+    )
 
 
 def faster_than_kio(row: Mapping[str, Any]) -> Figure:
