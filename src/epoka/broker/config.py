@@ -29,6 +29,9 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     previous_broker_epoch: int = -1
     """The generation in the clean-shutdown marker, -1 after an unclean end."""
 
+    zookeeper: bool = False
+    """The mode: registration and generation from a registry, metadata from control requests."""
+
     auto_create_topics: bool = True
     num_partitions: int = 1
     default_replication_factor: int = 1

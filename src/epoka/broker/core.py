@@ -14,6 +14,7 @@ import msgspec
 
 from epoka.broker import api
 from epoka.broker.config import BrokerConfig
+from epoka.broker.control_feed import ControlFeed
 from epoka.broker.deadlines import Deadline, Deadlines
 from epoka.broker.fetch_sessions import FetchSessions
 from epoka.broker.following import Following
@@ -22,6 +23,7 @@ from epoka.broker.lifecycle import Lifecycle, LifeState
 from epoka.broker.metadata_feed import MetadataFeed
 from epoka.broker.offsets_topic import OffsetsTopic
 from epoka.broker.producer_ids import ProducerIds
+from epoka.broker.registry_life import RegistryLife
 from epoka.broker.replicas import Logs, Replicas
 from epoka.fencing.verdict import Rules, Verdict
 from epoka.model import ledger_outbox
@@ -30,11 +32,14 @@ from epoka.model.events import (
     Effect,
     Event,
     Hangup,
+    IsrWritten,
+    Registered,
     Reply,
     Report,
     Request,
     Respond,
     Send,
+    SettingsRead,
     Stop,
     StorageFailed,
     Wake,
@@ -61,8 +66,8 @@ class BrokerCore:
         self.rules = rules or Rules()
         self.image = ClusterImage()
         self.deadlines = Deadlines()
-        self.lifecycle = Lifecycle(self)
-        self.feed = MetadataFeed(self)
+        self.lifecycle: Lifecycle = RegistryLife(self) if config.zookeeper else Lifecycle(self)
+        self.feed: MetadataFeed | ControlFeed = ControlFeed(self) if config.zookeeper else MetadataFeed(self)
         self.replicas = Replicas(self, logs)
         self.following = Following(self)
         self.isr_changes = IsrChanges(self)
@@ -71,7 +76,9 @@ class BrokerCore:
         self.creating: set[str] = set()
         """Topics that this broker has asked the controller to make."""
         self.offsets = OffsetsTopic(self, new_member_id)
-        self.served = api.served_versions()
+        self.handlers = {**api.HANDLERS, **api.CONTROL_HANDLERS} if config.zookeeper else api.HANDLERS
+        self.served = {handler.key: handler.versions for handler in self.handlers.values()}
+        """API key to the versions that are really served."""
         self.now = 0
         """The time of the event that is being handled."""
         self._effects: list[Effect] = []
@@ -116,10 +123,18 @@ class BrokerCore:
             self.lifecycle.stop(now)
         elif isinstance(event, StorageFailed):
             self.replicas.storage_failed(event.reason, now)
+        elif isinstance(event, IsrWritten):
+            self.isr_changes.written(event, now)
+        elif isinstance(self.feed, ControlFeed) and isinstance(self.lifecycle, RegistryLife):
+            if isinstance(event, Registered):
+                self.lifecycle.registered(event.epoch, now)
+            elif isinstance(event, SettingsRead):
+                self.feed.settings_read(event, now)
+                self.lifecycle.settings_read(now)
         return effects
 
     def _on_request(self, request: Request, now: int) -> None:
-        handler = api.HANDLERS[type(request.message)]
+        handler = self.handlers[type(request.message)]
         if handler.control and not request.peer.control:
             self.emit(
                 Hangup(
@@ -267,6 +282,11 @@ class BrokerCore:
                 then()
 
         self.deadlines.at(by_ms, give_up)
+
+    @property
+    def controller_epoch(self) -> int:
+        """The controller that was last obeyed; -1 in log mode, where the log says what counts."""
+        return self.feed.controller_epoch if isinstance(self.feed, ControlFeed) else -1
 
     def stopping(self) -> bool:
         return self.lifecycle.state is LifeState.STOPPING

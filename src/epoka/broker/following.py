@@ -26,6 +26,7 @@ POLL_LANE = 2
 NEWCOMER_LANE = 3
 NEWCOMER_WAIT_MS = 50
 NEWCOMER_PAUSE_MS = 20
+NO_ID = uuid.UUID(int=0)
 
 Key = tuple[uuid.UUID, int]
 
@@ -73,7 +74,12 @@ class Fetcher:
         core = self.core
         asked = {key: Asked(replica) for key, replica in self.ready.items()}
         self.ready.clear()
-        with_epoch = core.image.level >= FeatureLevel.FETCH_EPOCHS
+        level = core.image.level
+        with_epoch = level >= FeatureLevel.FETCH_EPOCHS
+        # Below this level ids do not reach brokers in zookeeper mode.
+        by_name = core.config.zookeeper and level < FeatureLevel.ELIGIBLE_ISR
+        names = {question.replica.topic: topic_id for (topic_id, _), question in asked.items()}
+        ids = {topic_id: name for name, topic_id in names.items()}
         topics: dict[uuid.UUID, list[wire.FetchPartition]] = {}
         for (topic_id, index), question in asked.items():
             replica = question.replica
@@ -99,7 +105,11 @@ class Fetcher:
             max_bytes=core.config.replica_fetch_response_max_bytes,
             session_epoch=-1,
             topics=tuple(
-                wire.FetchTopic(topic_id=topic_id, partitions=tuple(partitions))
+                wire.FetchTopic(
+                    topic=ids[topic_id] if by_name else "",
+                    topic_id=NO_ID if by_name else topic_id,
+                    partitions=tuple(partitions),
+                )
                 for topic_id, partitions in topics.items()
             ),
         )
@@ -107,14 +117,19 @@ class Fetcher:
         core.send(
             self.leader_id,
             request,
-            15 if with_epoch else 14,
-            lambda reply, now: self._answered(lane, asked, reply, now),
+            12 if by_name else 15 if with_epoch else 14,
+            lambda reply, now: self._answered(lane, asked, names if by_name else None, reply, now),
             lane=lane,
             timeout_ms=wait_ms + core.config.request_timeout_ms // 3,
         )
 
     def _answered(
-        self, lane: int, asked: dict[Key, Asked], reply: wire.FetchResponse | None, now: int
+        self,
+        lane: int,
+        asked: dict[Key, Asked],
+        names: dict[str, uuid.UUID] | None,
+        reply: wire.FetchResponse | None,
+        now: int,
     ) -> None:
         self.lanes_busy.discard(lane)
         late: list[Key] = []
@@ -123,8 +138,9 @@ class Fetcher:
         else:
             answered: set[Key] = set()
             for topic in reply.responses:
+                topic_id = topic.topic_id if names is None else names.get(topic.topic, NO_ID)
                 for answer in topic.partitions:
-                    key = (topic.topic_id, answer.partition_index)
+                    key = (topic_id, answer.partition_index)
                     question = asked.get(key)
                     if question is None:
                         continue
@@ -215,6 +231,9 @@ class Following:
         if fetcher is None:
             fetcher = self._fetchers[leader_id] = Fetcher(self.core, leader_id)
         fetcher.add(replica, now)
+
+    def follows(self, replica: Replica) -> bool:
+        return any(replica.key in fetcher.members for fetcher in self._fetchers.values())
 
     def leave(self, replica: Replica) -> None:
         for fetcher in self._fetchers.values():

@@ -2,6 +2,10 @@
 
 A proposal stays queued until the controller has answered for it. Errors of the whole request keep everything
 and try again with whatever generation the broker has by then.
+
+Zookeeper mode has two older ways. Below level `heartbeats` the leader writes the ISR itself, if nobody else
+has changed the partition since. Below `eligible-isr` it asks with IsrChange, whose answer names no partition
+epoch: the change counts when UpdateMetadata tells of it.
 """
 
 from __future__ import annotations
@@ -11,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from epoka.broker.leadership import Proposal
 from epoka.broker.replica import Replica
-from epoka.model.events import CONTROLLER
+from epoka.model.events import CONTROLLER, IsrWritten, WriteIsr
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import alter_partition as wire
+from epoka.wire.messages import isr_change
 
 if TYPE_CHECKING:
     from epoka.broker.core import BrokerCore
@@ -32,6 +37,12 @@ class IsrChanges:
         self._queue: dict[Key, tuple[Replica, Proposal]] = {}
         self._in_flight = False
         self._pausing = False
+        self._writing: dict[int, tuple[Replica, Proposal]] = {}
+        self._next_write = 1
+
+    def forget(self, replica: Replica) -> None:
+        """The partition is about to get another key."""
+        self._queue.pop(replica.key, None)
 
     def submit(self, replica: Replica) -> None:
         leadership = replica.leadership
@@ -49,8 +60,14 @@ class IsrChanges:
     def _send(self) -> None:
         if self._in_flight or self._pausing or not self._queue or self.core.lifecycle.broker_epoch < 0:
             return
-        version = self.version()
         batch = dict(list(self._queue.items())[:MOST_PARTITIONS])
+        if self.core.config.zookeeper and self.core.image.level < FeatureLevel.HEARTBEATS:
+            self._write(batch)
+            return
+        if self.core.config.zookeeper and self.core.image.level < FeatureLevel.ELIGIBLE_ISR:
+            self._ask_by_name(batch)
+            return
+        version = self.version()
         topics: dict[uuid.UUID, list[wire.AlterPartitionPartition]] = {}
         names: dict[uuid.UUID, str] = {}
         for (topic_id, index), (replica, proposal) in batch.items():
@@ -130,6 +147,94 @@ class IsrChanges:
             replica.partition_epoch = leadership.partition_epoch
             self.core.replicas.advance_high_watermark(replica, now)
         return outcome.retry
+
+    # Below `heartbeats`: the leader writes.
+
+    def _write(self, batch: dict[Key, tuple[Replica, Proposal]]) -> None:
+        under_way = {id(proposal) for _, proposal in self._writing.values()}
+        for replica, proposal in batch.values():
+            if id(proposal) in under_way:
+                continue
+            token = self._next_write
+            self._next_write += 1
+            self._writing[token] = (replica, proposal)
+            self.core.emit(
+                WriteIsr(
+                    token,
+                    replica.topic,
+                    replica.index,
+                    proposal.partition_epoch,
+                    self.core.config.broker_id,
+                    proposal.leader_epoch,
+                    proposal.isr,
+                    self.core.controller_epoch,
+                )
+            )
+
+    def written(self, event: IsrWritten, now: int) -> None:
+        replica, proposal = self._writing.pop(event.token, (None, None))
+        if replica is None or proposal is None:
+            return
+        if event.partition_epoch is None and not event.moved:
+            self._pause(now)
+            return
+        self._done(replica, proposal)
+        leadership = replica.leadership
+        if leadership is None:
+            return
+        # Whoever was faster is told of by the next UpdateMetadata.
+        error = ErrorCode.INVALID_UPDATE_VERSION if event.partition_epoch is None else ErrorCode.NONE
+        epoch = -1 if event.partition_epoch is None else event.partition_epoch
+        if leadership.settle(proposal, error, proposal.leader_epoch, epoch, proposal.isr).committed:
+            replica.partition_epoch = leadership.partition_epoch
+            self.core.replicas.advance_high_watermark(replica, now)
+
+    def _done(self, replica: Replica, proposal: Proposal) -> None:
+        if self._queue.get(replica.key, (None, None))[1] is proposal:
+            del self._queue[replica.key]
+
+    # Below `eligible-isr`: the leader asks, and hears of it by UpdateMetadata.
+
+    def _ask_by_name(self, batch: dict[Key, tuple[Replica, Proposal]]) -> None:
+        topics: dict[str, list[tuple[Replica, Proposal]]] = {}
+        for replica, proposal in batch.values():
+            topics.setdefault(replica.topic, []).append((replica, proposal))
+        request = isr_change.IsrChangeRequest(
+            broker_id=self.core.config.broker_id,
+            incarnation_id=self.core.lifecycle.broker_epoch,
+            topics=tuple(
+                isr_change.IsrChangeTopic(
+                    topic_name=name,
+                    partitions=tuple(
+                        isr_change.IsrChangePartition(
+                            leader_epoch=proposal.leader_epoch,
+                            partition_index=replica.index,
+                            isr_nodes=proposal.isr,
+                        )
+                        for replica, proposal in asked
+                    ),
+                )
+                for name, asked in topics.items()
+            ),
+        )
+        self._in_flight = True
+        order = [each for asked in topics.values() for each in asked]
+        self.core.send(CONTROLLER, request, 0, lambda reply, now: self._told(order, reply, now))
+
+    def _told(
+        self, order: list[tuple[Replica, Proposal]], reply: isr_change.IsrChangeResponse | None, now: int
+    ) -> None:
+        self._in_flight = False
+        if reply is None or reply.top_level_error_code != ErrorCode.NONE or len(reply.results) != len(order):
+            self._pause(now)
+            return
+        for (replica, proposal), result in zip(order, reply.results, strict=True):
+            self._done(replica, proposal)
+            leadership = replica.leadership
+            if leadership is not None and result.error_code != ErrorCode.NONE:
+                # Waits for metadata, or takes the proposal back.
+                leadership.settle(proposal, ErrorCode.of(result.error_code), -1, -1, ())
+        self._send()
 
     def _pause(self, now: int) -> None:
         self._pausing = True

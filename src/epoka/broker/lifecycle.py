@@ -193,10 +193,16 @@ class Lifecycle:
             self.state = LifeState.RECOVERY
         if not is_fenced and self.state in (LifeState.STARTING, LifeState.RECOVERY):
             self.state = LifeState.RUNNING
-            self.core.replicas.forget_strays()
+            self._forget_strays()
         if is_fenced != self.fenced:
             self.fenced = is_fenced
             self._note("fenced-by-controller" if is_fenced else "unfenced-by-controller", now)
+
+    def _forget_strays(self) -> None:
+        self.core.replicas.forget_strays()
+
+    def initialised(self, now: int) -> None:
+        """The controller has told of the cluster (zookeeper mode; in log mode the broker reads)."""
 
     def _next_beat(self, now: int, interval_ms: int) -> None:
         if self._immediate:

@@ -147,6 +147,11 @@ class OffsetsTopic:
             self.coordinator.load(index, _kept(replica), now)
             self._set_alarm()
 
+    def left(self, topic: str, index: int, now: int) -> None:
+        """A partition plays no role here any more."""
+        if topic == TOPIC:
+            self._drop(index, now)
+
     def _drop(self, index: int, now: int) -> None:
         if self._led.pop(index, None) is not None:
             self._perform(self.coordinator.unload(index, now))

@@ -7,7 +7,7 @@ a fenced, stopping or stale broker may not do is asked of `fencing/`; what was r
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from epoka.broker.leadership import Follower, Leadership
@@ -16,7 +16,8 @@ from epoka.fencing import fetch as fetch_rules
 from epoka.fencing import isr as isr_rules
 from epoka.log.partition_log import LogConfig, PartitionLog, Refused
 from epoka.model import topic_configs
-from epoka.model.image import TOPIC_RESOURCE, Delta
+from epoka.model.ids import derived_topic_id
+from epoka.model.image import TOPIC_RESOURCE, Delta, Topic
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FeatureLevel
 from epoka.model.partitions import PartitionState
@@ -40,6 +41,9 @@ class Logs(Protocol):
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a partition's log away."""
+
+    def adopt(self, topic: str, partition: int, topic_id: uuid.UUID) -> None:
+        """The log belongs to a topic whose real id has only become known now."""
 
 
 class Replicas:
@@ -77,7 +81,8 @@ class Replicas:
 
     def apply(self, delta: Delta, now: int) -> None:
         image = self.core.image
-        for topic in delta.deleted_topics:
+        # In zookeeper mode StopReplica says what to delete.
+        for topic in () if self.core.config.zookeeper else delta.deleted_topics:
             for replica in [each for each in self.by_key.values() if each.topic_id == topic.id]:
                 self._remove(replica)
         for resource_type, name in delta.changed_configs:
@@ -133,7 +138,9 @@ class Replicas:
         if stale is not None:
             self._remove(stale)
         found = self.logs.logs.get((topic, index))
-        if found is not None and found.topic_id != topic_id:
+        if found is not None and found.topic_id == derived_topic_id(topic):
+            self.logs.adopt(topic, index, topic_id)
+        elif found is not None and found.topic_id != topic_id:
             # The topic was deleted and made again while this broker was away.
             self.logs.delete(topic, index)
         values = self._topic_values(topic)
@@ -146,12 +153,47 @@ class Replicas:
         return replica
 
     def _remove(self, replica: Replica) -> None:
+        self._retire(replica)
+        self.logs.delete(replica.topic, replica.index)
+
+    def _retire(self, replica: Replica) -> None:
         self.core.following.leave(replica)
         replica.leadership = None
         replica.waits.abandon(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.by_key.pop(replica.key, None)
         self.by_name.pop((replica.topic, replica.index), None)
-        self.logs.delete(replica.topic, replica.index)
+
+    # What control requests ask for (zookeeper mode).
+
+    def stop(self, topic: str, index: int, *, delete: bool, now: int) -> None:
+        """StopReplica: the partition plays no role here any more; its log stays unless it is to go."""
+        replica = self.by_name.get((topic, index))
+        if replica is not None:
+            replica.log.high_watermark = replica.high_watermark
+            self._retire(replica)
+            self.core.offsets.left(topic, index, now)
+        if delete and (topic, index) in self.logs.logs:
+            self.logs.delete(topic, index)
+
+    def forget(self, topics: Iterable[Topic]) -> None:
+        """Topics that are no more, or are others under the same name."""
+        for topic in topics:
+            for replica in [each for each in self.by_key.values() if each.topic_id == topic.id]:
+                self._remove(replica)
+
+    def rekey(self, topic: str, topic_id: uuid.UUID, now: int) -> None:
+        """The real id of a topic that was known by its name alone."""
+        for replica in [each for each in self.by_key.values() if each.topic == topic]:
+            followed = self.core.following.follows(replica)
+            self.core.following.leave(replica)
+            del self.by_key[replica.key]
+            self.core.isr_changes.forget(replica)
+            self.logs.adopt(topic, replica.index, topic_id)
+            replica.topic_id = topic_id
+            self.by_key[replica.key] = replica
+            self.core.isr_changes.submit(replica)
+            if followed:
+                self.core.following.follow(replica, replica.leader_id, now)
 
     def _lead(self, replica: Replica, state: PartitionState, now: int) -> None:
         leadership = replica.leadership

@@ -31,7 +31,7 @@ from epoka.model.registrations import BrokerRegistration, Endpoint
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import leader_and_isr as lai
 from epoka.wire.messages import metadata_records as m
-from epoka.wire.messages import stop_replica as stop
+from epoka.wire.messages import stop_replica as sr
 from epoka.wire.messages import update_metadata as um
 
 RETRY_MS: Final = 100
@@ -192,7 +192,7 @@ class Push:
 
     def _note_deletion(self, topic: Topic) -> None:
         image, changes = self._state.image, self._changes
-        gone = []
+        gone: list[tuple[int, tuple[int, ...]]] = []
         for index, state in image.partitions_of(topic.id):
             changes.roles.pop((topic.name, index), None)
             gone.append((index, state.replicas))
@@ -249,7 +249,7 @@ class Push:
             broker = image.broker(channel.broker_id)
             if broker is None or broker.epoch != channel.epoch:
                 del self._channels[channel.broker_id]
-        new = set()
+        new: set[int] = set()
         for broker in image.brokers.values():
             if broker.id not in self._channels and self._may_talk_to(broker.id, broker.epoch):
                 self._channels[broker.id] = _Channel(broker.id, broker.epoch)
@@ -290,7 +290,7 @@ class Push:
         """Instead of a long story the way things are now; only what has to be given up can't be told so."""
         versions = VERSIONS[self._state.image.level]
         first = [channel.queue[0]] if channel.in_flight is not None else []
-        stops = [each for each in channel.queue if isinstance(each.message, stop.StopReplicaRequest)]
+        stops = [each for each in channel.queue if isinstance(each.message, sr.StopReplicaRequest)]
         channel.queue = deque(first + [each for each in stops if each not in first])
         whole = self._update_metadata(versions, self._state.image.all_partitions(), {})
         self._queue_everything(channel, versions, whole)
@@ -504,7 +504,7 @@ class Push:
 
     def _stop_replica(
         self, versions: Versions, partitions: Sequence[tuple[str, int]], *, delete: bool
-    ) -> stop.StopReplicaRequest:
+    ) -> sr.StopReplicaRequest:
         about = self._about(versions)
         about["delete_partitions"] = delete
         if versions.grouped:
@@ -512,15 +512,14 @@ class Push:
             for name, index in partitions:
                 topics.setdefault(name, []).append(index)
             about["topics"] = tuple(
-                stop.StopReplicaTopic(name=name, partition_indexes=tuple(indexes))
+                sr.StopReplicaTopic(name=name, partition_indexes=tuple(indexes))
                 for name, indexes in topics.items()
             )
         else:
             about["ungrouped_partitions"] = tuple(
-                stop.StopReplicaPartition(topic_name=name, partition_index=index)
-                for name, index in partitions
+                sr.StopReplicaPartition(topic_name=name, partition_index=index) for name, index in partitions
             )
-        return stop.StopReplicaRequest(**about)
+        return sr.StopReplicaRequest(**about)
 
 
 def _door(broker: BrokerRegistration) -> Endpoint | None:

@@ -158,6 +158,12 @@ class LogDirectory:
         self.logs[topic, partition] = log
         return log
 
+    def adopt(self, topic: str, partition: int, topic_id: UUID) -> None:
+        """The log belongs to a topic whose real id has only become known now."""
+        folder = self._store.folder(f"{topic}-{partition}")
+        folder.replace(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}\n".encode())
+        self.logs[topic, partition].topic_id = topic_id
+
     def delete(self, topic: str, partition: int) -> None:
         """Takes a partition away, files and all."""
         log = self.logs.pop((topic, partition), None)

@@ -6,7 +6,7 @@ Nothing is decided here.
 from __future__ import annotations
 
 from typing import Final, NewType
-from uuid import UUID
+from uuid import UUID, uuid5
 
 BrokerId = NewType("BrokerId", int)
 BrokerEpoch = NewType("BrokerEpoch", int)
@@ -21,3 +21,9 @@ NO_BROKER: Final = BrokerId(-1)
 NO_EPOCH: Final = BrokerEpoch(-1)
 """A generation that is not known or not given."""
 ZERO_TOPIC_ID: Final = TopicId(UUID(int=0))
+_BY_NAME: Final = UUID("1f0e5a5c-6d0b-5c0e-9a55-0e0f0d1c2b3a")
+
+
+def derived_topic_id(name: str) -> TopicId:
+    """What every node calls a topic whose id nobody has told yet (zookeeper mode below `eligible-isr`)."""
+    return TopicId(uuid5(_BY_NAME, name))

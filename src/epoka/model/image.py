@@ -162,6 +162,10 @@ class ClusterImage:
         found = self._configs.get((resource_type, name))
         return MappingProxyType(found) if found else _NO_CONFIG
 
+    def configured(self) -> list[tuple[int, str]]:
+        """Resource type and name of everything that has settings of its own."""
+        return sorted(self._configs)
+
     def topic_config(self, topic: str) -> Mapping[str, str]:
         return self.config(TOPIC_RESOURCE, topic)
 
@@ -221,6 +225,16 @@ class ClusterImage:
         for offset, record in enumerate(records, base_offset):
             self.apply(record, offset)
         return self._delta(changes, base_offset, offset)
+
+    def tell_partition(self, topic_id: UUID, index: int, state: PartitionState) -> None:
+        """Take in a partition that was told whole, new or known (zookeeper mode, where no record tells)."""
+        entry = self._known_topic(topic_id, "a told partition")
+        row = entry.row(index)
+        if row < 0:
+            self._add_partition(partition_record(topic_id, index, state))
+        else:
+            self.partitions.put(row, state)
+            self._changes.partitions[entry.topic.id, index] = None
 
     def collected(self) -> Delta:
         """What `apply` has changed since the last delta was taken."""

@@ -56,9 +56,7 @@ def _modules() -> list[ModuleType]:
     return [importlib.import_module(f"{__name__}.{name}") for name in names]
 
 
-HANDLERS: dict[type, Handler] = {module.REQUEST: _handler(module) for module in _modules()}
-
-
-def served_versions() -> dict[int, tuple[int, int]]:
-    """API key to the versions that are really served."""
-    return {handler.key: handler.versions for handler in HANDLERS.values()}
+_ALL: dict[type, Handler] = {module.REQUEST: _handler(module) for module in _modules()}
+HANDLERS = {kind: handler for kind, handler in _ALL.items() if not handler.control}
+CONTROL_HANDLERS = {kind: handler for kind, handler in _ALL.items() if handler.control}
+"""What a controller asks of brokers in zookeeper mode; in log mode nobody serves it."""

@@ -17,14 +17,12 @@ ALWAYS = True
 
 
 def handle(core: BrokerCore, request: Request, now: int) -> wire.ApiVersionsResponse:
-    from epoka.broker.api import HANDLERS
-
     return wire.ApiVersionsResponse(
         api_keys=tuple(
             wire.ApiVersion(
                 api_key=handler.key, min_version=handler.advertised_from, max_version=handler.versions[1]
             )
-            for handler in sorted(HANDLERS.values(), key=lambda handler: handler.key)
+            for handler in sorted(core.handlers.values(), key=lambda handler: handler.key)
             if request.peer.control or not handler.control
         ),
         supported_features=(

@@ -1,0 +1,27 @@
+"""UpdateMetadata: the controller tells what the cluster looks like (zookeeper mode)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epoka.broker.control_feed import ControlFeed
+from epoka.model.events import Request
+from epoka.wire.messages import update_metadata as wire
+
+if TYPE_CHECKING:
+    from epoka.broker.core import BrokerCore
+
+REQUEST = wire.UpdateMetadataRequest
+VERSIONS = (4, 8)
+CONTROL = True
+ALWAYS = True
+
+
+def handle(core: BrokerCore, request: Request, now: int) -> wire.UpdateMetadataResponse:
+    feed = core.feed
+    assert isinstance(feed, ControlFeed)
+    refused = feed.admit(request.message, now)
+    if refused is not None:
+        return wire.UpdateMetadataResponse(error_code=refused.error)
+    feed.update_metadata(request.message, request.version, now)
+    return wire.UpdateMetadataResponse()
