@@ -1,4 +1,4 @@
-"""Zookeeper mode, every one of the six levels: records reach every replica, and no acknowledged one is lost."""
+"""Zookeeper mode on each of the six levels: records reach every replica, no acknowledged one is lost."""
 
 import pytest
 

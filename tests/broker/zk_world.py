@@ -30,6 +30,7 @@ from epoka.model.events import (
     RegistryChanged,
     RegistryEntry,
     SettingsRead,
+    Stop,
     WriteIsr,
 )
 from epoka.model.image import ClusterImage
@@ -143,10 +144,14 @@ class ZkWorld(World):
         self._perform(node, core.handle(SettingsRead(level, configs), self.now))
 
     def crash(self, node_id: int, *, wipe: bool = False, keep_unflushed: bool = True) -> None:
-        """The process is gone; its session ends when ZooKeeper has waited long enough, or a restart ends it."""
+        """The process is gone; its session ends when the service has waited long enough, or by a restart."""
         node = self.nodes[node_id]
         super().crash(node_id, wipe=wipe, keep_unflushed=keep_unflushed)
         self._later(SESSION_MS, lambda: self._end_session(node))
+
+    def stop_without_waiting(self, broker_id: int) -> None:
+        node = self.nodes[broker_id]
+        self._perform(node, node.core.handle(Stop(), self.now))
 
     def expire(self, broker_id: int) -> None:
         """The broker loses its session and gets another one at once: a new generation of a living process."""

@@ -1,0 +1,192 @@
+"""What a broker asks of a control request, in which order, and every value at the edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from epoka.model.events import StorageFailed
+from epoka.model.levels import FeatureLevel
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages import leader_and_isr as lai
+from epoka.wire.messages import stop_replica as sr
+from epoka.wire.messages import update_metadata as um
+from tests.broker.client import create_topic
+from tests.broker.world import HUNG_UP
+from tests.broker.zk_client import leads
+from tests.broker.zk_world import ZkWorld
+
+CONTROLLER_EPOCH = 1
+STALE_BROKER = ErrorCode.STALE_BROKER_EPOCH
+STALE_CONTROLLER = ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+@pytest.fixture(scope="module")
+def world() -> ZkWorld:
+    """Requests that are accepted here change nothing, so one world serves all."""
+    return ZkWorld(level=FeatureLevel.SHARED_UPDATES)
+
+
+def live_brokers(world: ZkWorld) -> tuple[um.UpdateMetadataBroker, ...]:
+    return tuple(
+        um.UpdateMetadataBroker(
+            id=each.id,
+            endpoints=tuple(
+                um.UpdateMetadataEndpoint(port=door.port, host=door.host, listener=door.name)
+                for door in each.endpoints
+            ),
+        )
+        for each in world.controller.image.brokers.values()
+    )
+
+
+REQUESTS = {
+    "LeaderAndIsr": (lai.LeaderAndIsrRequest, 2, 5),
+    "UpdateMetadata": (um.UpdateMetadataRequest, 5, 7),
+    "StopReplica": (sr.StopReplicaRequest, 1, 4),
+}
+every_request = pytest.mark.parametrize("kind", sorted(REQUESTS))
+
+
+def ask(world: ZkWorld, kind: str, *, by_maximum: bool, controller_epoch: int, **about: Any) -> ErrorCode:
+    cls, version, max_version = REQUESTS[kind]
+    if cls is um.UpdateMetadataRequest:
+        about["live_brokers"] = live_brokers(world)
+    request = cls(controller_id=100, controller_epoch=controller_epoch, **about)
+    answer = world.call(1, request, max_version if by_maximum else version, control=True)
+    return ErrorCode.of(answer.error_code)
+
+
+@every_request
+@pytest.mark.parametrize("by_maximum", [False, True], ids=["own", "maximum"])
+class TestOrder:
+    @pytest.mark.parametrize(
+        ("ahead", "error"), [(-1, STALE_BROKER), (0, ErrorCode.NONE), (1, ErrorCode.NONE)]
+    )
+    def test_only_a_lower_generation_is_stale(self, world, kind, by_maximum, ahead, error):
+        field = "max_broker_epoch" if by_maximum else "broker_epoch"
+        epoch = world.broker(1).lifecycle.broker_epoch + ahead
+        given = ask(world, kind, by_maximum=by_maximum, controller_epoch=CONTROLLER_EPOCH, **{field: epoch})
+        assert given is error
+
+    def test_a_request_without_a_generation_is_never_stale(self, world, kind, by_maximum):
+        assert ask(world, kind, by_maximum=by_maximum, controller_epoch=CONTROLLER_EPOCH) is ErrorCode.NONE
+
+    def test_an_older_controller_is_refused(self, world, kind, by_maximum):
+        given = ask(world, kind, by_maximum=by_maximum, controller_epoch=CONTROLLER_EPOCH - 1)
+        assert given is STALE_CONTROLLER
+
+    def test_the_generation_is_asked_before_the_controller(self, world, kind, by_maximum):
+        field = "max_broker_epoch" if by_maximum else "broker_epoch"
+        epoch = world.broker(1).lifecycle.broker_epoch - 1
+        given = ask(
+            world, kind, by_maximum=by_maximum, controller_epoch=CONTROLLER_EPOCH - 1, **{field: epoch}
+        )
+        assert given is STALE_BROKER
+
+
+@every_request
+def test_clients_may_not_give_orders(world, kind):
+    cls, version, _ = REQUESTS[kind]
+    assert world.call(1, cls(), version) == HUNG_UP
+
+
+def test_a_refusal_is_in_the_ledger_with_what_was_given_and_expected(world):
+    own = world.broker(1).lifecycle.broker_epoch
+    ask(world, "StopReplica", by_maximum=False, controller_epoch=CONTROLLER_EPOCH, broker_epoch=own - 1)
+    event = world.ledger[-1]
+    assert (event.rule, event.error) == ("control.generation", "STALE_BROKER_EPOCH")
+    assert (event.given, event.expected) == (str(own - 1), f">= {own}")
+
+
+def test_a_stale_leader_and_isr_is_refused_for_every_partition_and_a_stale_stop_replica_as_a_whole(world):
+    rows = tuple(lai.LeaderAndIsrPartitionState(partition_index=index) for index in (0, 1))
+    request = lai.LeaderAndIsrRequest(
+        controller_epoch=CONTROLLER_EPOCH,
+        broker_epoch=1,
+        topic_states=(lai.LeaderAndIsrTopicState(topic_name="t", partition_states=rows),),
+    )
+    answer = world.call(1, request, 2, control=True)
+    assert [(each.partition_index, each.error_code) for each in answer.partition_errors] == [(0, 77), (1, 77)]
+    stop = sr.StopReplicaRequest(
+        controller_epoch=CONTROLLER_EPOCH,
+        broker_epoch=1,
+        topics=(sr.StopReplicaTopic(name="t", partition_indexes=(0,)),),
+    )
+    answer = world.call(1, stop, 1, control=True)
+    assert (answer.error_code, answer.partition_errors) == (77, ())
+
+
+class TestPartitions:
+    def roles(self, world: ZkWorld, leader_epoch: int, replicas=(1, 2, 3)) -> ErrorCode:
+        row = lai.LeaderAndIsrPartitionState(
+            partition_index=0,
+            leader=1,
+            leader_epoch=leader_epoch,
+            isr=replicas,
+            partition_epoch=leader_epoch + 5,
+            replicas=replicas,
+        )
+        request = lai.LeaderAndIsrRequest(
+            controller_epoch=CONTROLLER_EPOCH,
+            topic_states=(lai.LeaderAndIsrTopicState(topic_name="orders", partition_states=(row,)),),
+        )
+        (error,) = world.call(1, request, 5, control=True).partition_errors
+        return ErrorCode.of(error.error_code)
+
+    @pytest.fixture
+    def world(self) -> ZkWorld:
+        world = ZkWorld(level=FeatureLevel.SHARED_UPDATES)
+        create_topic(world, "orders", assignment=(1, 2, 3))
+        assert world.broker(1).replicas.by_name["orders", 0].leader_epoch == 0
+        return world
+
+    def test_only_a_higher_leader_epoch_gives_a_role(self, world):
+        assert self.roles(world, -1) is STALE_CONTROLLER
+        assert self.roles(world, 0) is STALE_CONTROLLER
+        assert self.roles(world, 1) is ErrorCode.NONE
+        assert world.broker(1).replicas.by_name["orders", 0].leader_epoch == 1
+        assert self.roles(world, 0) is STALE_CONTROLLER
+        assert self.roles(world, 1) is STALE_CONTROLLER
+
+    def test_a_partition_that_is_not_ours_is_unknown(self, world):
+        assert self.roles(world, 1, replicas=(2, 3)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert leads(world, 1, "orders")
+
+    def test_a_failed_disk_comes_before_everything_else(self, world):
+        node = world.nodes[1]
+        world._perform(node, node.core.handle(StorageFailed("broken"), world.now))
+        assert self.roles(world, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+
+    def test_stopping_what_is_not_here_is_no_error(self, world):
+        stop = sr.StopReplicaRequest(
+            controller_epoch=CONTROLLER_EPOCH,
+            topics=(sr.StopReplicaTopic(name="unknown", partition_indexes=(0,)),),
+        )
+        answer = world.call(1, stop, 4, control=True)
+        assert [each.error_code for each in answer.partition_errors] == [0]
+
+    def test_a_stopped_replica_keeps_its_log_and_a_deleted_one_does_not(self, world):
+        for delete in (False, True):
+            stop = sr.StopReplicaRequest(
+                controller_epoch=CONTROLLER_EPOCH,
+                delete_partitions=delete,
+                topics=(sr.StopReplicaTopic(name="orders", partition_indexes=(0,)),),
+            )
+            world.call(1, stop, 4, control=True)
+            assert ("orders", 0) not in world.broker(1).replicas.by_name
+            assert (("orders", 0) in world.broker(1).replicas.logs.logs) is not delete
+
+    def test_metadata_alone_makes_nobody_a_leader(self, world):
+        row = um.UpdateMetadataPartitionState(
+            partition_index=0, leader=2, leader_epoch=7, isr=(2,), partition_epoch=9, replicas=(1, 2, 3)
+        )
+        request = um.UpdateMetadataRequest(
+            controller_epoch=CONTROLLER_EPOCH,
+            topic_states=(um.UpdateMetadataTopicState(topic_name="orders", partition_states=(row,)),),
+            live_brokers=live_brokers(world),
+        )
+        world.call(1, request, 7, control=True)
+        assert world.broker(1).image.partition("orders", 0).leader == 2
+        assert leads(world, 1, "orders")
