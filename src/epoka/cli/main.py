@@ -74,6 +74,21 @@ def controller(config: ConfigFile, json: Json = False) -> None:
 
 
 @app.command()
+def zookeeper(
+    nodes: Annotated[int, typer.Option(metavar="1|3", help="How many servers.")] = 1,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep everything here. [default: a temporary place]")
+    ] = None,
+    port: Annotated[int, typer.Option(help="The first server's port, the others follow; 0: any.")] = 2181,
+    json: Json = False,
+) -> None:
+    """Run a real ZooKeeper, for development, and stay until told to stop."""
+    from epoka.cli.zookeeper import run_zookeeper
+
+    _exit(run_zookeeper(nodes, data, port, json))
+
+
+@app.command()
 def status(
     bootstrap: Bootstrap = None,
     data: Data = None,

@@ -55,7 +55,7 @@ class BulkRead:
 
     def serialize(self) -> bytes:
         header = _HEADER.pack(self._kind, 0, -1)
-        parts = []
+        parts: list[bytes] = []
         for path in self._paths:
             encoded = path.encode()
             parts += (header, _LENGTH.pack(len(encoded)), encoded, b"\0")

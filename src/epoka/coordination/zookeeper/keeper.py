@@ -50,7 +50,7 @@ def main(command: list[str]) -> int:
 
     def await_the_end() -> None:
         # Unbuffered and raw: a buffered reader in a daemon thread upsets the interpreter when it ends.
-        with open(0, "rb", buffering=0, closefd=False) as starter:  # noqa: PTH123
+        with open(0, "rb", buffering=0, closefd=False) as starter:
             while starter.read(4096):
                 pass
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Where everything is: Kafka's layout, and one node of our own."""
+"""Where everything is: Kafka's layout, and a few nodes of our own."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ FEATURES: Final = "/feature"
 CLUSTER_ID: Final = "/cluster/id"
 WRITES: Final = "/epoka/writes"
 """The number of the mandate's last write: how a controller learns what became of a write cut off."""
+ISR_GATE: Final = "/epoka/isr_gate"
+"""Closed while the controller changes partitions in several steps: no leader writes an ISR meanwhile."""
 
 DEFAULT_BROKER: Final = "<default>"
 """The name under which Kafka keeps the settings of all brokers; a record calls it the empty name."""

@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -179,7 +180,7 @@ class Session:
     # Beginning and end.
 
     def open(self, timeout_ms: int = DEFAULT_CONNECT_TIMEOUT_MS) -> Session:
-        """Connect and make sure that the chroot is there; Unreachable or AccessDenied after a bounded wait."""
+        """Connect, and make the chroot if it is missing; Unreachable or AccessDenied after a bounded wait."""
         started = time.monotonic()
         try:
             self._start(self._client, timeout_ms)
@@ -255,8 +256,7 @@ class Session:
 
     def children_of_many(self, paths: Sequence[str]) -> list[list[str] | None]:
         return [
-            None if names is None else sorted(names)
-            for names in self._read_many(Reading.CHILDREN, paths)
+            None if names is None else sorted(names) for names in self._read_many(Reading.CHILDREN, paths)
         ]
 
     def sync(self, path: str = "/") -> None:
@@ -298,7 +298,7 @@ class Session:
     def ensure(self, paths: Iterable[str]) -> None:
         """Create the nodes that are missing, each with its parents, without content."""
         for path in paths:
-            self._read(path, lambda path=path: self._client.ensure_path_async(path, self._acl))
+            self._read(path, partial(self._client.ensure_path_async, path, self._acl))
 
     # Watching.
 
@@ -376,7 +376,7 @@ class Session:
             try:
                 found = self._wait(chunk[0], sent[number])
             except Interrupted:
-                found = self._read(chunk[0], lambda chunk=chunk: self._begin_bulk(kind, chunk))
+                found = self._read(chunk[0], partial(self._begin_bulk, kind, chunk))
             except kazoo_errors.UnimplementedError:
                 # A server before 3.6.
                 return answers + self._read_singly(kind, paths[len(answers) :])
@@ -409,7 +409,7 @@ class Session:
                     try:
                         found = self._wait(path, result)
                     except Interrupted:
-                        found = self._read(path, lambda path=path: ask(path))
+                        found = self._read(path, partial(ask, path))
                 except kazoo_errors.NoNodeError:
                     answers.append(None)
                     continue

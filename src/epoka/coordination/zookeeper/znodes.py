@@ -52,8 +52,8 @@ def _decode(path: str, data: bytes, kind: type[M], versions: range) -> M:
         content = msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadZnode(path, f"it cannot be read: {error}" if data else "it is empty") from error
-    version = int(getattr(content, "version"))  # noqa: B009
-    if version not in versions:
+    version = content.version  # type: ignore[attr-defined]
+    if str(version) not in map(str, versions):
         raise BadZnode(path, f"its version is {version}, known are {versions[0]} to {versions[-1]}")
     return content
 
