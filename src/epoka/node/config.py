@@ -102,11 +102,6 @@ class NodeConfig(Mapping[str, Value]):
         return tuple(split_address(text) for text in self.strings("controller.quorum.bootstrap.servers"))
 
     @property
-    def admin_address(self) -> tuple[str, int] | None:
-        text = self.string("admin.listener")
-        return None if text is None else split_address(text, lowest_port=0)
-
-    @property
     def log_dirs(self) -> tuple[Path, ...]:
         return tuple(Path(text) for text in self.strings("log.dirs"))
 

@@ -86,14 +86,6 @@ def _addresses(value: Value) -> str | None:
     return None if items else "must be written as host:port"
 
 
-def _loopback_or_any(value: Value) -> str | None:
-    try:
-        split_address(str(value), lowest_port=0)
-    except BadValue as bad:
-        return str(bad).partition(", not ")[0]
-    return None
-
-
 def _one_folder(value: Value) -> str | None:
     # A node with several folders would have to live on with some of them lost, which it cannot yet.
     return None if isinstance(value, tuple) and len(value) == 1 else "must name one folder"
@@ -181,13 +173,6 @@ _NETWORK = (
         "host:port of the controller's control listener; a broker that is not a controller itself needs it.",
         _addresses,
         synonyms=("controller.connect",),
-    ),
-    ConfigKey(
-        "admin.listener",
-        Kind.STRING,
-        None,
-        "host:port of the admin endpoint. Without it there is none.",
-        _loopback_or_any,
     ),
     ConfigKey(
         "socket.request.max.bytes",
