@@ -147,3 +147,52 @@ def test_the_whole_ladder_under_load_loses_nothing():
     world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
     assert world.broker(1).replicas.by_name["orders", 0].log.topic_id == topic.id
     assert ends(world, "orders") == {len(acknowledged)}
+
+
+def test_a_controller_that_a_leader_overtook_looks_and_decides_again():
+    world = ZkWorld(level=FeatureLevel.GENERATIONS)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    world.deaf_to_isr_changes = True
+    world.isolate(1, 3)
+    assert write(world, 1, "orders", b"a").error_code == ErrorCode.NONE
+    assert world.partition("orders").isr == (1, 2, 3)
+    assert world.metadata_log.image.partition("orders", 0).isr == (1, 2)
+    world.crash(1)
+    world.run_until(lambda: world.controller.image.broker(1) is None)
+    state = world.partition("orders")
+    assert (state.leader, state.isr, state.partition_epoch) == (2, (2,), 2)
+    assert world.metadata_log.image.partition("orders", 0) == state
+    assert world.controller.failed is None
+
+
+@pytest.mark.parametrize("level", [FeatureLevel.ELIGIBLE_ISR, FeatureLevel.FETCH_EPOCHS], ids=str)
+def test_a_topic_made_anew_while_a_broker_was_away_shares_nothing_with_the_old_one(level):
+    world = ZkWorld(level=level)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    write(world, 1, "orders", b"old", b"older")
+    world.crash(3)
+    world.run_until(lambda: world.controller.image.broker(3) is None)
+    world.call(1, delete_topics.DeleteTopicsRequest(topic_names=("orders",)), 5)
+    world.run(50)
+    create_topic(world, "orders", assignment=(1, 2))
+    create_topic(world, "others", assignment=(2, 1))
+    write(world, 1, "orders", b"new")
+    world.start_broker(3)
+    world.run_until(lambda: world.broker(3).lifecycle.serving())
+    world.run(50)
+    assert ("orders", 0) not in world.broker(3).replicas.logs.logs
+
+
+def test_a_topic_deleted_in_the_last_days_of_a_controller_is_gone_under_the_next():
+    world = ZkWorld()
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    for broker in (1, 2, 3):
+        world.isolate(-1, broker)
+    request = delete_topics.DeleteTopicsRequest(topic_names=("orders",))
+    world.ask(-1, request, 5, control=True)
+    assert world.metadata_log.image.topic("orders") is None
+    world.crash(-1)
+    world.heal()
+    world.start_controller()
+    world.run_until(lambda: all(world.broker(each).image.topic("orders") is None for each in (1, 2, 3)))
+    assert all(("orders", 0) not in world.broker(each).replicas.logs.logs for each in (1, 2, 3))

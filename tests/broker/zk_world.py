@@ -99,6 +99,8 @@ class ZkWorld(World):
         """False: the controller is not told of changes of the registry until `tell_registry`."""
         self.deaf: set[int] = set()
         """Brokers that are not told of settings, so stay on the level they know."""
+        self.deaf_to_isr_changes = False
+        """True: the controller is not told what leaders write."""
         self.rules = rules
         self.mandate = 0
         self._settings: tuple[int, dict[Any, Any]] | None = None
@@ -167,7 +169,8 @@ class ZkWorld(World):
             elif isinstance(effect, WriteIsr):
                 answer = self.metadata_log.write_isr(effect)
                 self._later(1, lambda answer=answer: self._event(node, answer))
-                self._later(1, lambda: self._event(self.nodes[CONTROLLER], IsrChanged()))
+                if not self.deaf_to_isr_changes:
+                    self._later(1, lambda: self._event(self.nodes[CONTROLLER], IsrChanged()))
         super()._perform(node, [each for each in effects if not isinstance(each, Register | WriteIsr)])
         if any(isinstance(each, Exit) for each in effects) and node.node_id != CONTROLLER:
             self._end_session(node)
