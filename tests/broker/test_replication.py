@@ -1,5 +1,7 @@
 """Several brokers and one controller: records reach every replica, and no acknowledged one is lost."""
 
+import itertools
+
 from epoka.wire.error_codes import ErrorCode
 from tests.broker.client import create_topic, fetch_request, latest, produced, producing, read, write
 from tests.broker.world import HUNG_UP, World
@@ -171,3 +173,39 @@ class TestSelfFencing:
         world.run_until(lambda: world.broker(1).lifecycle.serving())
         world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
         assert any(event.kind == "self-unfenced" for event in world.ledger)
+
+
+def test_a_follower_that_hears_of_a_leader_before_that_leader_does_loses_little_time():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    write(world, 1, "orders", b"a")
+    world.crash(1)
+    world.holding = lambda sender, to, message: to == 2 and type(message).__name__ == "FetchMetadataResponse"
+    world.run_until(lambda: world.broker(3).image.partition("orders", 0).leader == 2)
+    world.run(15)
+    assert world.broker(2).replicas.by_name["orders", 0].leadership is None
+    world.release()
+    world.run_until(lambda: world.broker(2).replicas.by_name["orders", 0].leadership is not None)
+    began = world.now
+    assert write(world, 2, "orders", b"b").error_code == ErrorCode.NONE
+    assert world.now - began < 100, "half of the pause between two attempts at a leader that is really gone"
+
+
+def test_a_leader_that_goes_on_refusing_is_asked_less_and_less_often():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    world.crash(1)
+    asked: list[int] = []
+
+    def holding(sender: int, to: int, message: object) -> bool:
+        if (sender, to) == (3, 2) and type(message).__name__ == "FetchRequest":
+            asked.append(world.now)
+        return to == 2 and type(message).__name__ == "FetchMetadataResponse"
+
+    world.holding = holding
+    world.run_until(lambda: world.broker(3).image.partition("orders", 0).leader == 2)
+    world.run(800)
+    pauses = [later - sooner for sooner, later in itertools.pairwise(asked)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] <= 15
+    assert 200 <= pauses[-1] <= 205

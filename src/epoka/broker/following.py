@@ -26,6 +26,7 @@ POLL_LANE = 2
 NEWCOMER_LANE = 3
 NEWCOMER_WAIT_MS = 50
 NEWCOMER_PAUSE_MS = 20
+REFUSED_PAUSE_MS = 10
 NO_ID = uuid.UUID(int=0)
 
 Key = tuple[uuid.UUID, int]
@@ -52,6 +53,8 @@ class Fetcher:
         self.members: dict[Key, Replica] = {}
         self.lanes_busy: set[int] = set()
         self.pausing = False
+        self._refusals: dict[Key, int] = {}
+        """How often in a row the leader has refused a partition."""
 
     def add(self, replica: Replica, now: int) -> None:
         self.members[replica.key] = replica
@@ -61,6 +64,7 @@ class Fetcher:
     def remove(self, replica: Replica) -> None:
         self.members.pop(replica.key, None)
         self.ready.pop(replica.key, None)
+        self._refusals.pop(replica.key, None)
 
     def run(self, now: int) -> None:
         if not self.ready:
@@ -135,6 +139,7 @@ class Fetcher:
         late: list[Key] = []
         if reply is None or reply.error_code != ErrorCode.NONE:
             late = list(asked)
+            self._ask_again(late, self.core.config.replica_fetch_backoff_ms, now)
         else:
             answered: set[Key] = set()
             for topic in reply.responses:
@@ -148,19 +153,32 @@ class Fetcher:
                     if not self._take(question, answer, now):
                         late.append(key)
             late.extend(key for key in asked if key not in answered)
+            self._refused(late, now)
         held = set(late)
         for key in asked:
             if key in self.members and key not in held:
                 self.ready[key] = self.members[key]
-        if late:
-            self.core.deadlines.at(
-                now + self.core.config.replica_fetch_backoff_ms, lambda now: self._resume(late, now)
-            )
+                self._refusals.pop(key, None)
         if lane == NEWCOMER_LANE and POLL_LANE in self.lanes_busy:
             self.pausing = True
             self.core.deadlines.at(now + NEWCOMER_PAUSE_MS, self._pause_over)
         else:
             self.run(now)
+
+    def _refused(self, keys: list[Key], now: int) -> None:
+        """Ask again, each time later. At first it is soon: a leader may hear of its election after others."""
+        pauses: dict[int, list[Key]] = {}
+        for key in keys:
+            refusals = self._refusals[key] = self._refusals.get(key, 0) + 1
+            pause_ms = min(
+                REFUSED_PAUSE_MS << min(refusals - 1, 16), self.core.config.replica_fetch_backoff_ms
+            )
+            pauses.setdefault(pause_ms, []).append(key)
+        for pause_ms, late in pauses.items():
+            self._ask_again(late, pause_ms, now)
+
+    def _ask_again(self, keys: list[Key], pause_ms: int, now: int) -> None:
+        self.core.deadlines.at(now + pause_ms, lambda now: self._resume(keys, now))
 
     def _pause_over(self, now: int) -> None:
         self.pausing = False
