@@ -29,7 +29,6 @@ SHUTDOWN_RETRY_MS = 200
 class RegistryLife(Lifecycle):
     _version = 0
     _asking = False
-    _shutdown_asked = False
 
     @property
     def _beats(self) -> bool:
