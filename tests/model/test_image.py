@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 from hypothesis import given
-from tests.model.strategies import histories
 
 from epoka.model.errors import InvariantBroken
 from epoka.model.image import ClusterImage
 from epoka.model.partitions import PartitionState
 from epoka.model.records import MetadataRecord, decode_record, encode_record
 from epoka.wire.messages import metadata_records as m
+from tests.model.strategies import histories
 
 T1, T2 = UUID(int=1), UUID(int=2)
 
