@@ -31,15 +31,23 @@ def missing() -> str | None:
 
 
 MISSING = missing()
-collect_ignore_glob = ["test_*.py"] if MISSING and "kazoo" in MISSING else []
+
+
+class SkippedModule(pytest.Module):
+    """A module that cannot even be imported without what is missing."""
+
+    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
+        pytest.skip(MISSING or "", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    return SkippedModule.from_parent(parent, path=module_path) if MISSING else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("zookeeper"))
-            if MISSING:
-                item.add_marker(pytest.mark.skip(reason=MISSING))
 
 
 @pytest.fixture(scope="session")

@@ -73,6 +73,23 @@ def test_an_election_whose_answer_was_lost_is_found_again(
     assert elect(session) == Mandate(1, 1, session.id)
 
 
+def test_a_mandate_is_never_of_another_session_than_the_office(
+    open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session()
+    multi = session.multi
+
+    def multi_in_the_next_session(operations: list[object]) -> None:
+        monkeypatch.setattr(session, "multi", multi)
+        expire(session)
+        multi(operations)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(session, "multi", multi_in_the_next_session)
+    mandate = elect(session)
+    holder = candidate(session, 100).holder()
+    assert holder is not None and mandate.session == holder.session == session.id
+
+
 def test_a_vacancy_is_told_and_the_next_epoch_is_higher(open_session: Open) -> None:
     first, second = open_session(), open_session()
     mandate = elect(first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 
@@ -279,6 +280,14 @@ def test_a_broker_that_leaves_during_a_snapshot_is_not_in_it(connect: str, open_
     register(open_session(), 2)
     with Between(connect, lambda: Registry(leaving).deregister(1) and None) as controller:
         assert sorted(Registry(controller).snapshot().brokers) == [2]
+
+
+def test_a_picture_that_two_sessions_took_is_taken_again(connect: str, open_session: Open) -> None:
+    registered = register(open_session(), 2)
+    with Between(connect, lambda: expire(controller)) as controller:
+        with mock.patch.object(controller, "children", wraps=controller.children) as sweeps:
+            assert Registry(controller).snapshot().brokers == {2: registered}
+        assert sweeps.call_count == 4
 
 
 def test_a_registry_that_never_rests_is_an_error_and_not_a_mixture(

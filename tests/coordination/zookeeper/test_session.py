@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from epoka.coordination.zookeeper.bulk_read import Reading
+from epoka.coordination.zookeeper.connect import BadConnectString, Connect, Credentials
 from epoka.coordination.zookeeper.operations import Check, Create, Delete, Refused, SetData
 from epoka.coordination.zookeeper.server import ZooKeeperServer
 from epoka.coordination.zookeeper.session import (
     AccessDenied,
-    BadConnectString,
-    Connect,
-    Credentials,
     Interrupted,
     Session,
     SessionEvent,

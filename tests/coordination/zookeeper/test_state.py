@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections.abc import Sequence
 from typing import Any
 from unittest import mock
@@ -16,12 +17,13 @@ from kazoo.exceptions import ConnectionLoss
 
 from epoka.controller.metadata_log import MetadataLogFailed, Overtaken, Unwritable
 from epoka.coordination.zookeeper import paths, writing, znodes
+from epoka.coordination.zookeeper.connect import Credentials
 from epoka.coordination.zookeeper.election import Deposed, Mandate
 from epoka.coordination.zookeeper.identity import settle_cluster_id
 from epoka.coordination.zookeeper.isr import Later, Moved, Written, write_isr
 from epoka.coordination.zookeeper.operations import Create, Operation, SetData
 from epoka.coordination.zookeeper.server import ZooKeeperServer
-from epoka.coordination.zookeeper.session import Credentials, Pending, Session
+from epoka.coordination.zookeeper.session import Pending, Session
 from epoka.coordination.zookeeper.settings import read_settings, watch_settings
 from epoka.coordination.zookeeper.state import ZooKeeperState
 from epoka.coordination.zookeeper.znodes import Assignment, TopicZnode
@@ -368,6 +370,60 @@ def test_an_append_of_many_steps_is_not_overtaken_halfway(open_session: Open) ->
     assert write(leader, 1, (1, 2)) == Written(2)
     offset, records = controller.state.take_isr_changes()
     controller.image.apply_batch(records, offset)
+    assert next_controller(controller).image.state_hash() == controller.image.state_hash()
+
+
+def test_a_leader_that_found_the_gate_open_does_not_slip_through_when_it_closes(open_session: Open) -> None:
+    controller, leader = Controller(open_session()), open_session()
+    controller.append(*topic("t", 1))
+    multi = leader.multi
+
+    def multi_behind_the_gate(operations: Sequence[Operation]) -> list[Any]:
+        controller.session.multi([SetData(paths.ISR_GATE, b"closed")])
+        return multi(operations)
+
+    with mock.patch.object(leader, "multi", multi_behind_the_gate):
+        assert isinstance(write(leader, 0, (1,)), Later)
+    state = leader.get(paths.state("t", 0))
+    assert state is not None and state.stat.version == 0
+
+
+def test_controller_and_leaders_that_write_at_once_agree_in_the_end(open_session: Open) -> None:
+    controller = Controller(open_session())
+    controller.append(*topic("t", 1, 3))
+    written: list[int] = []
+    over = threading.Event()
+
+    def lead(partition: int, session: Session) -> None:
+        version = 0
+        while not over.is_set():
+            node = session.get(paths.state("t", partition))
+            assert node is not None
+            outcome = write(session, version, (1, 2 + version % 2), partition=partition)
+            version = outcome.zk_version if isinstance(outcome, Written) else node.stat.version
+            if isinstance(outcome, Written):
+                written.append(partition)
+
+    def take(offset: int, records: Sequence[MetadataRecord]) -> None:
+        controller.image.apply_batch(records, offset)
+
+    leaders = [threading.Thread(target=lead, args=(index, open_session())) for index in range(3)]
+    for leader in leaders:
+        leader.start()
+    appended = overtaken = 0
+    while appended < 40 or len(written) < 40 or not overtaken:
+        try:
+            controller.append(*(shrink(1, index) for index in range(1 + appended % 3)))
+            appended += 1
+        except Overtaken as error:
+            overtaken += 1
+            take(*controller.state.take_partition(error.topic, error.partition))
+        if appended % 5 == 0:
+            take(*controller.state.take_isr_changes())
+    over.set()
+    for leader in leaders:
+        leader.join()
+    take(*controller.state.take_isr_changes())
     assert next_controller(controller).image.state_hash() == controller.image.state_hash()
 
 

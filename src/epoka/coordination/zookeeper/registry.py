@@ -165,8 +165,8 @@ class Registry:
         """All registrations as they were at one moment, not before this call.
 
         The list of children is read before and after the nodes. Nothing was created or deleted in between
-        if both have the same last change, and if no node is younger than it; otherwise all is read again.
-        Reads of one session never go back in time, so the session must be the same throughout.
+        if both have the same last change; otherwise all is read again. Only reads of one session never go
+        back in time, so the session must be the same throughout, too.
         """
         self._session.sync(paths.BROKER_IDS)
         for _ in range(_MOST_SWEEPS):
@@ -180,7 +180,7 @@ class Registry:
             if (
                 after is not None
                 and after[1].children_zxid == stat.children_zxid
-                and all(node and node.stat.created_zxid <= stat.children_zxid for node in nodes)
+                and all(nodes)
                 and self._session.id == session_id
             ):
                 return _picture(names, [node for node in nodes if node], stat.children_zxid)

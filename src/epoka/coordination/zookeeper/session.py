@@ -20,15 +20,12 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any, Final
-
-import msgspec
 
 try:
     from kazoo import exceptions as kazoo_errors
@@ -44,6 +41,7 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from epoka.coordination.zookeeper.bulk_read import BulkRead, Failed, Reading
+from epoka.coordination.zookeeper.connect import Connect, Credentials
 from epoka.coordination.zookeeper.operations import (
     BAD_VERSION,
     NO_AUTH,
@@ -62,7 +60,6 @@ from epoka.coordination.zookeeper.operations import (
 
 log = logging.getLogger(__name__)
 
-DEFAULT_PORT: Final = 2181
 DEFAULT_SESSION_TIMEOUT_MS: Final = 18_000
 DEFAULT_CONNECT_TIMEOUT_MS: Final = 18_000
 _BULK: Final = 1000
@@ -102,56 +99,12 @@ class Interrupted(ZooKeeperError):
     """The answer to a request never came: it may have been carried out or not."""
 
 
-class BadConnectString(ValueError):
-    """`zookeeper.connect` is not a list of addresses."""
-
-
 class SessionEvent(Enum):
     CONNECTED = "connected"
     SUSPENDED = "suspended"
     """The connection broke; the session may live on."""
     LOST = "lost"
     """The session is over, and its ephemeral nodes are gone. The next connection is a new session."""
-
-
-class Credentials(msgspec.Struct, frozen=True):
-    """Who we are: ZooKeeper's own `digest`, or a SASL mechanism such as DIGEST-MD5 or GSSAPI."""
-
-    mechanism: str = "digest"
-    username: str = ""
-    password: str = ""
-    service: str = "zookeeper"
-
-    def __repr__(self) -> str:
-        return f"Credentials({self.mechanism}, {self.username}, ***)"
-
-
-class Connect(msgspec.Struct, frozen=True):
-    """What `zookeeper.connect` says: addresses, and the node under which everything lives."""
-
-    hosts: tuple[str, ...]
-    chroot: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> Connect:
-        """`host:port,host:port/chroot`; BadConnectString names what is wrong."""
-        addresses, slash, path = text.strip().partition("/")
-        hosts = []
-        for address in addresses.split(","):
-            found = re.fullmatch(r"(\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+)(?::(\d+))?", address.strip())
-            if found is None:
-                raise BadConnectString(f"zookeeper.connect: {address!r} is not an address like host:2181")
-            port = int(found[2] or DEFAULT_PORT)
-            if not 0 < port < 65536:
-                raise BadConnectString(f"zookeeper.connect: there is no port {port}")
-            hosts.append(f"{found[1]}:{port}")
-        chroot = f"/{path}".rstrip("/") if slash else ""
-        if any(part in ("", ".", "..") for part in chroot.split("/")[1:]):
-            raise BadConnectString(f"zookeeper.connect: {slash}{path} is not a path")
-        return cls(tuple(hosts), chroot)
-
-    def __str__(self) -> str:
-        return ",".join(self.hosts) + self.chroot
 
 
 class Session:

@@ -129,7 +129,7 @@ class _Translation:
         self._versions: dict[str, int | None] = {}
         self._topics: dict[UUID, str | None] = {}
         self._created: dict[UUID, list[str]] = {}
-        self._states: dict[tuple[UUID, int], PartitionState] = {}
+        self._states: dict[UUID, dict[int, PartitionState]] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = {}
         self._features = dict(image.features)
         self._next_producer_id = image.next_producer_id
@@ -228,15 +228,15 @@ class _Translation:
         if record.topic_id not in self._announced:
             self._announced.add(record.topic_id)
             self._touch_assignment(record.topic_id)
-        self._states[record.topic_id, record.partition_id] = state
+        self._states.setdefault(record.topic_id, {})[record.partition_id] = state
         self._create(record.topic_id, paths.partition(name, record.partition_id), write=True)
         self._create(record.topic_id, path)
         self.batch.add(Create(path, data))
 
     def _change_partition(self, record: m.PartitionChangeRecord) -> None:
         name = self._known_topic(record.topic_id)
-        key = (record.topic_id, record.partition_id)
-        old = self._states.get(key) or self._image.partition(record.topic_id, record.partition_id)
+        changing = self._states.setdefault(record.topic_id, {})
+        old = changing.get(record.partition_id) or self._image.partition(record.topic_id, record.partition_id)
         if old is None:
             raise InvariantBroken(f"a change of partition {name}-{record.partition_id}, unknown")
         path = paths.state(name, record.partition_id)
@@ -248,7 +248,7 @@ class _Translation:
         if (old.replicas, old.adding, old.removing) != (new.replicas, new.adding, new.removing):
             self._touch_assignment(record.topic_id)
             self._reserved += _BYTES_A_REPLICA * (len(new.replicas) + len(new.adding) + len(new.removing))
-        self._states[key] = new
+        changing[record.partition_id] = new
         if old.partition_epoch < 0:
             self._create(record.topic_id, path)
             self.batch.add(Create(path, data))
@@ -285,9 +285,8 @@ class _Translation:
             partitions[index] = Assignment(
                 planned.replicas, planned.adding_replicas, planned.removing_replicas
             )
-        for (of_topic, index), state in self._states.items():
-            if of_topic == topic_id:
-                partitions[index] = Assignment(state.replicas, state.adding, state.removing)
+        for index, state in self._states.get(topic_id, {}).items():
+            partitions[index] = Assignment(state.replicas, state.adding, state.removing)
         return znodes.encode_topic(TopicZnode(topic_id, partitions))
 
     def _encode_state(self, state: PartitionState) -> bytes:
