@@ -13,7 +13,7 @@ demo: $(READY)  ## start a cluster, write and read 100,000 records, say what hap
 
 test: $(WITH_ZOOKEEPER) check  ## everything: check, then all tests
 	$(PYTHON) .ci/debian.py kcat
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0
 
 check: $(READY)  ## format, lint, types, import contracts, generated code: under a minute
 	$(BIN)/ruff format --check src tests benchmarks

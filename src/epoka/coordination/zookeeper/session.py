@@ -65,6 +65,8 @@ DEFAULT_CONNECT_TIMEOUT_MS: Final = 18_000
 _BULK: Final = 1000
 """Reads in one request: far below ZooKeeper's limit of 1 MB, as paths are short."""
 _IN_FLIGHT: Final = 8
+_SINGLE: Final = 100
+"""Reads that are under way one by one; kazoo blocks whoever sends some hundreds without a connection."""
 
 _REASONS: Final = {
     kazoo_errors.NodeExistsError: NODE_EXISTS,
@@ -221,6 +223,7 @@ class Session:
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> Stat:
         """Create a node and learn its stat in one step; Refused if it exists."""
         operation = Create(path, data, ephemeral=ephemeral)
+        self._await_connection(path, self._request_timeout_s)
         try:
             _, stat = self._wait(
                 path, self._client.create_async(path, data, self._acl, ephemeral, include_data=True)
@@ -234,7 +237,8 @@ class Session:
         return self.begin_multi(operations).wait()
 
     def begin_multi(self, operations: Sequence[Operation]) -> Pending:
-        """Send without waiting. What a session sends is carried out in the order in which it was sent."""
+        """Send, and let the caller wait for the answer. A session's steps are carried out in their order."""
+        self._await_connection(operations[0].path, self._request_timeout_s)
         transaction = self._client.transaction()
         for operation in operations:
             match operation:
@@ -347,6 +351,7 @@ class Session:
     def _begin_bulk(self, kind: Reading, paths: Sequence[str]) -> Any:
         client = self._client
         answer = client.handler.async_result()
+        self._await_connection(paths[0], self._request_timeout_s)
         client._call(BulkRead(kind, [_rooted(client.chroot, path) for path in paths]), answer)
         return answer
 
@@ -355,8 +360,9 @@ class Session:
         client = self._client
         ask = client.get_async if kind is Reading.DATA else client.get_children_async
         answers: list[Any] = []
-        for start in range(0, len(paths), _BULK):
-            sent = [(path, ask(path)) for path in paths[start : start + _BULK]]
+        for start in range(0, len(paths), _SINGLE):
+            self._await_connection(paths[start], self._request_timeout_s)
+            sent = [(path, ask(path)) for path in paths[start : start + _SINGLE]]
             for path, result in sent:
                 try:
                     try:
@@ -375,13 +381,22 @@ class Session:
         deadline = time.monotonic() + self._request_timeout_s
         while True:
             try:
+                self._await_connection(path, deadline - time.monotonic())
                 return self._wait(path, ask(), deadline - time.monotonic())
             except Interrupted:
                 if time.monotonic() >= deadline or self._client._stopped.is_set():
                     raise
-                # What is asked while there is no connection waits for it; only an ended session refuses at
-                # once, and kazoo begins the next one in a moment.
+                # An ended session refuses at once; kazoo begins the next one in a moment.
                 time.sleep(0.01)
+
+    def _await_connection(self, path: str, timeout_s: float) -> None:
+        """Send nothing before there is a connection.
+
+        kazoo would keep a request until there is one: a write that nobody waits for any more could still take
+        place, and after some hundreds of requests the next sender would be blocked for good.
+        """
+        if self._client._stopped.is_set() or not self._client._live.wait(max(0.0, timeout_s)):
+            raise Interrupted(f"{path}: there is no connection to ZooKeeper at {self.connect}")
 
     def _wait(self, path: str, result: Any, timeout_s: float | None = None) -> Any:
         """The value of one of kazoo's asynchronous results, or one of our errors."""
