@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-WITH_ZOOKEEPER := $(VENV)/.with-zookeeper
+WITH_EXTRAS := $(VENV)/.with-extras
 FUZZ_SECONDS ?= 60
 
 .PHONY: demo test check bench fuzz clean lock
@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 60
 demo: $(READY)  ## start a cluster, write and read 100,000 records, say what happened
 	$(BIN)/epoka demo
 
-test: $(WITH_ZOOKEEPER) check  ## everything: check, then all tests
+test: $(WITH_EXTRAS) check  ## everything: check, then all tests
 	$(PYTHON) .ci/debian.py kcat
 	$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0
 
@@ -33,14 +33,14 @@ fuzz: $(READY)  ## feed the decoder hostile bytes for a minute
 lock:  ## pin today's versions
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra test --no-header --no-annotate pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra zookeeper --no-header --no-annotate pyproject.toml -c requirements.lock -o requirements-zookeeper.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra spark --extra zookeeper --no-header --no-annotate pyproject.toml -c requirements.lock -o requirements-extras.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-$(WITH_ZOOKEEPER): $(READY) requirements-zookeeper.lock
-	$(BIN)/pip install --quiet --require-hashes -r requirements-zookeeper.lock
-	touch $(WITH_ZOOKEEPER)
+$(WITH_EXTRAS): $(READY) requirements-extras.lock
+	$(BIN)/pip install --quiet --require-hashes -r requirements-extras.lock
+	touch $(WITH_EXTRAS)
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Epoka needs Python 3.11 or newer, this is " + sys.version.split()[0])'
