@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import socket
 import subprocess
 import sys
@@ -9,28 +10,59 @@ from pathlib import Path
 
 import pytest
 
+from epoka.cli.commands import Command
+from epoka.cli.main import TABLE
 from tests.cli.commands import epoka, is_one_line
 
-HEAVY = ("numpy", "uvloop", "rich", "confluent_kafka", "epoka.cluster", "epoka.node", "epoka.wire")
+HEAVY = (
+    *("asyncio", "typing", "pathlib", "msgspec", "numpy", "uvloop", "rich", "confluent_kafka"),
+    *("epoka.cluster", "epoka.node", "epoka.wire"),
+)
+
+
+def every_command() -> list[tuple[str, Command]]:
+    found = []
+    for entry in TABLE:
+        known = entry.load()
+        if isinstance(known, Command):
+            found.append((entry.name, known))
+        else:
+            found += [(f"{entry.name} {verb.name}", verb) for verb in known]
+    return found
 
 
 def test_help_names_every_command() -> None:
     outcome = epoka("--help")
     assert outcome.code == 0
-    for word in ("up", "broker", "controller", "status", "topic", "node", "demo", "version"):
-        assert f"\n  {word} " in outcome.out
+    for entry in TABLE:
+        assert f"\n  {entry.name} " in outcome.out
 
 
-def test_help_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize("path", ["", *(path for path, _ in every_command())])
+def test_help_imports_nothing_heavy(path: str) -> None:
     program = (
         "import sys\n"
         "from epoka.cli import main\n"
-        "sys.argv = ['epoka', '--help']\n"
+        f"sys.argv = ['epoka', *{path.split()!r}, '--help']\n"
         "try:\n    main.main()\nexcept SystemExit:\n    pass\n"
         f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert f"Usage: epoka {path}".rstrip() in done.stdout
     assert done.stdout.splitlines()[-1] == "HEAVY []", done.stderr
+
+
+@pytest.mark.parametrize(("path", "command"), every_command(), ids=[path for path, _ in every_command()])
+def test_a_command_takes_what_its_function_takes(path: str, command: Command) -> None:
+    declared = {action.dest for action in command.parser(path)._actions} - {"help"}
+    assert declared == set(inspect.signature(command.function()).parameters)
+
+
+def test_a_word_that_is_nearly_right_is_suggested() -> None:
+    outcome = epoka("topic", "creat", "orders")
+    assert outcome.code == 2
+    assert is_one_line(outcome)
+    assert "did you mean 'create'?" in outcome.err
 
 
 def test_the_version_is_told_in_both_ways() -> None:

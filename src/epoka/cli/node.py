@@ -10,7 +10,43 @@ from epoka.cli.output import EXIT_GOOD, Failed, say, say_json
 from epoka.cluster.admin import AdminFailed, ask_admin
 
 
-def do(verb: str, data: Path | None, json: bool, **about: Any) -> int:
+def bounce(node: int, how: str, data: Path | None, json: bool) -> int:
+    return _do("bounce", data, json, node=node, how=how)
+
+
+def kill(node: int, data: Path | None, json: bool) -> int:
+    return _do("kill", data, json, node=node)
+
+
+def stop(node: int, data: Path | None, json: bool) -> int:
+    return _do("stop", data, json, node=node)
+
+
+def start(node: int, data: Path | None, json: bool) -> int:
+    return _do("start", data, json, node=node)
+
+
+def pause(node: int, data: Path | None, json: bool) -> int:
+    return _do("pause", data, json, node=node)
+
+
+def resume(node: int, data: Path | None, json: bool) -> int:
+    return _do("resume", data, json, node=node)
+
+
+def isolate(node: int, from_: str, data: Path | None, json: bool) -> int:
+    return _do("isolate", data, json, node=node, from_=from_)
+
+
+def heal(data: Path | None, json: bool) -> int:
+    return _do("heal", data, json)
+
+
+def wipe(node: int, data: Path | None, json: bool) -> int:
+    return _do("wipe", data, json, node=node)
+
+
+def _do(verb: str, data: Path | None, json: bool, **about: Any) -> int:
     folder = the_folder(data)
     try:
         outcome = ask_admin(folder, verb, about)

@@ -7,26 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-import msgspec
-
-EXIT_GOOD = 0
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-
-
-class Failed(Exception):
-    """The command could not do what it was asked to; the text is for the user."""
-
-    def __init__(self, text: str, code: int = EXIT_FAILED) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-def usage(text: str) -> NoReturn:
-    """The command was called wrongly."""
-    raise Failed(text, EXIT_USAGE)
+from epoka.cli.failures import EXIT_FAILED as EXIT_FAILED
+from epoka.cli.failures import EXIT_GOOD as EXIT_GOOD
+from epoka.cli.failures import EXIT_USAGE as EXIT_USAGE
+from epoka.cli.failures import Failed as Failed
+from epoka.cli.failures import usage as usage
 
 
 def say(text: str = "") -> None:
@@ -35,6 +22,8 @@ def say(text: str = "") -> None:
 
 def say_json(value: Any) -> None:
     """One line of JSON."""
+    import msgspec
+
     say(msgspec.json.encode(value).decode())
 
 

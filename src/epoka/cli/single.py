@@ -13,6 +13,14 @@ from epoka.node.process import Node, run
 LEDGER_NAME = "ledger.jsonl"
 
 
+def run_broker(path: Path, json: bool) -> int:
+    return run_node("broker", path, json)
+
+
+def run_controller(path: Path, json: bool) -> int:
+    return run_node("controller", path, json)
+
+
 def run_node(role: str, path: Path, json: bool) -> int:
     """Run the node that a property file describes until it ends; returns its exit code."""
     try:

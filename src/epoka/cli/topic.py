@@ -65,10 +65,10 @@ def create_topic(
     name: str,
     partitions: int,
     replication_factor: int,
-    settings: list[str],
+    config: list[str],
     json: bool,
 ) -> int:
-    configs = tuple(CreatableTopicConfig(key, value) for key, value in settings_of(settings).items())
+    configs = tuple(CreatableTopicConfig(key, value) for key, value in settings_of(config).items())
     request = CreateTopicsRequest(
         topics=(
             CreatableTopic(

@@ -1,0 +1,53 @@
+"""Arguments that many commands share."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from epoka.cli.commands import Parser
+
+
+def add_cluster(parser: Parser) -> None:
+    """Which cluster is meant, for whatever a client could ask of it."""
+    parser.add_argument(
+        "--bootstrap",
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT,...",
+        help="brokers of the cluster (default: the one that `epoka up` runs)",
+    )
+    add_data(parser)
+
+
+def add_data(parser: Parser) -> None:
+    parser.add_argument(
+        "--data", type=path, metavar="DIR", help="the data directory of the cluster that `epoka up` runs"
+    )
+
+
+def add_setting(parser: Parser, about: str) -> None:
+    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help=about)
+
+
+def path(text: str) -> object:
+    from pathlib import Path
+
+    return Path(text)
+
+
+def at_least(lowest: int) -> Callable[[str], int]:
+    """A whole number that is not below `lowest`."""
+    import argparse
+
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if value < lowest:
+            raise argparse.ArgumentTypeError(f"{value} is below {lowest}")
+        return value
+
+    return number

@@ -1,0 +1,34 @@
+"""What `epoka up` takes."""
+
+from __future__ import annotations
+
+from epoka.cli.arguments.common import add_setting, path
+from epoka.cli.commands import Command, Parser
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("--brokers", type=int, default=3, metavar="N", help="how many brokers (default: 3)")
+    parser.add_argument("--mode", default="log", metavar="log|zookeeper", help="where state lives")
+    parser.add_argument(
+        "--level", metavar="NAME", help="the feature level to start on (default: the highest)"
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=9092,
+        metavar="PORT",
+        help="the first broker's port, the others follow; 0: any (default: 9092)",
+    )
+    parser.add_argument(
+        "--data", type=path, metavar="DIR", help="keep everything here (default: a temporary place)"
+    )
+    add_setting(parser, "a setting of every node")
+
+
+COMMAND = Command(
+    "up",
+    "Start a cluster and stay until told to stop.",
+    "epoka.cli.up:run_up",
+    declare,
+    "Says `ready bootstrap=...` when every broker serves. Ctrl-C is a controlled shutdown.",
+)
