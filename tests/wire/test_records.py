@@ -7,7 +7,7 @@ import gzip
 import io
 import os
 import struct
-import time
+import tracemalloc
 
 import cramjam
 import pytest
@@ -377,18 +377,13 @@ def test_a_batch_with_records_taken_out_keeps_its_offsets(codec: str) -> None:
     assert (found.last_offset, found.base_sequence, found.max_timestamp) == (52, 8, 1_000)
 
 
-def test_validating_a_megabyte_costs_little_more_than_its_checksum() -> None:
+def test_validating_a_megabyte_copies_nothing() -> None:
     batch = encode_batch([(None, os.urandom(1000), 5) for _ in range(1000)])
-    view = memoryview(batch)
-
-    def best(action: object) -> float:
-        times = []
-        for _ in range(30):
-            start = time.perf_counter()
-            action()  # type: ignore[operator]
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    checksum = best(lambda: crc32c(view[21:]))
-    whole = best(lambda: validate(batch, max_batch_bytes=1 << 21))
-    assert whole < 1.5 * checksum + 20e-6
+    validate(batch, max_batch_bytes=1 << 21)
+    tracemalloc.start()
+    try:
+        validate(batch, max_batch_bytes=1 << 21)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < len(batch) / 10
