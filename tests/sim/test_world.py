@@ -83,6 +83,7 @@ def test_an_isolated_leader_loses_its_place(world: World) -> None:
 def test_what_is_held_reaches_the_next_life_of_its_receiver(world: World) -> None:
     hold = world.hold("AlterPartitionRequest", to=CONTROLLER, most=1)
     world.cut(1, 3)
+    client.producing(world, 1, "t", b"one")
     world.run_until(lambda: bool(hold.messages))
     world.crash(CONTROLLER)
     world.restart(CONTROLLER)
