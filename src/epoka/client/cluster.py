@@ -1,0 +1,352 @@
+"""A cluster as a client sees it: who leads what, where offsets begin and end, and how to ask again.
+
+Decides whom to ask and whether an answer is worth another attempt. Every question has a deadline; within it
+leaders may change and brokers may come and go. It must never turn an error into an empty answer.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from epoka.client.connection import Connection
+from epoka.client.errors import ClientError, Refused, TopicGone, Unreachable
+from epoka.client.settings import Address, ClientSettings
+from epoka.wire.apis import api
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages import find_coordinator, list_offsets, metadata, offset_commit
+from epoka.wire.messages import offset_for_leader_epoch as epoch_wire
+
+EARLIEST = -2
+LATEST = -1
+CONSUMER = -1
+GROUP = 0
+
+T = TypeVar("T")
+TopicPartition = tuple[str, int]
+
+
+class PartitionView(msgspec.Struct, frozen=True):
+    leader: int
+    leader_epoch: int = -1
+    replicas: tuple[int, ...] = ()
+
+
+class TopicView(msgspec.Struct, frozen=True):
+    name: str
+    id: uuid.UUID
+    partitions: dict[int, PartitionView]
+    is_internal: bool = False
+
+    @property
+    def id_text(self) -> str:
+        return str(self.id) if self.id.int else ""
+
+
+class FoundOffset(msgspec.Struct, frozen=True):
+    """An offset, and the leader epoch in which it was true; -1 for both if there is none."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
+class ClusterClient:
+    """Blocking, for one thread. `patience_ms` bounds every question, retries included."""
+
+    def __init__(self, settings: ClientSettings, *, patience_ms: int = 60_000) -> None:
+        self.settings = settings
+        self.patience_ms = patience_ms
+        self._addresses: dict[int, Address] = {}
+        self._connections: dict[int, Connection] = {}
+        self._any: Connection | None = None
+        self._topics: dict[str, TopicView] = {}
+        self._received_before = 0
+
+    def __enter__(self) -> ClusterClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in (*self._connections.values(), self._any):
+            if connection is not None:
+                connection.close()
+        self._connections.clear()
+        self._any = None
+
+    # Topics.
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicView]:
+        """Fresh views of topics; those that do not exist are left out."""
+        wanted = sorted({*names})
+        request = metadata.MetadataRequest(
+            topics=tuple(metadata.MetadataRequestTopic(name=name) for name in wanted),
+            allow_auto_topic_creation=False,
+        )
+        return self._ask_topics(request, wanted)
+
+    def topics_like(self, pattern: str) -> dict[str, TopicView]:
+        """Topics whose whole name matches, without the cluster's own."""
+        try:
+            regex = re.compile(pattern)
+        except re.error as error:
+            raise ClientError(f"{pattern!r} is no regular expression: {error}") from None
+        found = self._ask_topics(
+            metadata.MetadataRequest(topics=None, allow_auto_topic_creation=False), wanted=()
+        )
+        return {name: view for name, view in found.items() if regex.fullmatch(name) and not view.is_internal}
+
+    def topic(self, name: str) -> TopicView:
+        """The topic as last seen, asked for if never seen."""
+        known = self._topics.get(name)
+        if known is None:
+            known = self.topics([name]).get(name)
+        if known is None:
+            raise TopicGone(f"there is no topic {name}")
+        return known
+
+    def refresh(self, name: str) -> TopicView:
+        self._topics.pop(name, None)
+        return self.topic(name)
+
+    def _ask_topics(self, request: metadata.MetadataRequest, wanted: Iterable[str]) -> dict[str, TopicView]:
+        def ask() -> dict[str, TopicView]:
+            answer: metadata.MetadataResponse = self.anyone().ask(request)
+            self._learn(answer)
+            found: dict[str, TopicView] = {}
+            for topic in answer.topics:
+                code = ErrorCode.of(topic.error_code)
+                if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
+                if code:
+                    raise Refused(f"metadata of topic {topic.name}", code)
+                found[topic.name or ""] = TopicView(
+                    topic.name or "",
+                    topic.topic_id,
+                    {
+                        each.partition_index: PartitionView(
+                            each.leader_id, each.leader_epoch, tuple(each.replica_nodes)
+                        )
+                        for each in topic.partitions
+                    },
+                    topic.is_internal,
+                )
+            return found
+
+        found = self.patiently("metadata", ask)
+        for name in wanted:
+            self._topics.pop(name, None)
+        self._topics.update(found)
+        return found
+
+    def _learn(self, answer: metadata.MetadataResponse) -> None:
+        self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        for node, connection in list(self._connections.items()):
+            # A connection to a place where the broker no longer is would only time out.
+            if connection.closed or self._addresses.get(node, connection.address) != connection.address:
+                self._drop(node)
+
+    # Offsets.
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+        """The offset of a time for each partition; -1 when no record is as young as that.
+
+        A time is EARLIEST, LATEST, or milliseconds, which stand for the first record that is not older.
+        """
+        found: dict[TopicPartition, FoundOffset] = {}
+
+        def ask() -> None:
+            left = {each: when for each, when in wanted.items() if each not in found}
+            complaints: list[Exception] = []
+            for node, parts in self._by_leader(left).items():
+                request = list_offsets.ListOffsetsRequest(
+                    replica_id=CONSUMER,
+                    isolation_level=self.settings.isolation,
+                    topics=tuple(
+                        list_offsets.ListOffsetsTopic(
+                            name=topic,
+                            partitions=tuple(
+                                list_offsets.ListOffsetsPartition(
+                                    partition_index=partition, timestamp=left[topic, partition]
+                                )
+                                for partition in partitions
+                            ),
+                        )
+                        for topic, partitions in parts.items()
+                    ),
+                )
+                try:
+                    answer = self.node(node).ask(request)
+                except Unreachable as error:
+                    complaints.append(error)
+                    continue
+                for topic in answer.topics:
+                    for each in topic.partitions:
+                        if each.error_code:
+                            code = ErrorCode.of(each.error_code)
+                            what = f"offsets of {topic.name}-{each.partition_index}"
+                            complaints.append(Refused(what, code))
+                        else:
+                            found[topic.name, each.partition_index] = FoundOffset(
+                                each.offset, each.leader_epoch
+                            )
+            for complaint in complaints:
+                for name in {topic for topic, _ in left}:
+                    self._topics.pop(name, None)
+                raise complaint
+
+        self.patiently("offsets", ask)
+        return found
+
+    def end_of_epoch(self, topic: str, partition: int, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to `epoch` that the leader's log knows, and the offset where it ends."""
+
+        def ask() -> tuple[int, int]:
+            view = self._leading(topic, partition)
+            request = epoch_wire.OffsetForLeaderEpochRequest(
+                replica_id=CONSUMER,
+                topics=(
+                    epoch_wire.OffsetForLeaderTopic(
+                        topic=topic,
+                        partitions=(
+                            epoch_wire.OffsetForLeaderPartition(
+                                partition=partition,
+                                current_leader_epoch=view.leader_epoch,
+                                leader_epoch=epoch,
+                            ),
+                        ),
+                    ),
+                ),
+            )
+            answer = self.node(view.leader).ask(request)
+            each = answer.topics[0].partitions[0]
+            if each.error_code:
+                self._topics.pop(topic, None)
+                raise Refused(f"leader epochs of {topic}-{partition}", ErrorCode.of(each.error_code))
+            return each.leader_epoch, each.end_offset
+
+        return self.patiently("leader epochs", ask)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Store offsets for a group that has no members."""
+
+        def ask() -> None:
+            request = find_coordinator.FindCoordinatorRequest(key=group, key_type=GROUP)
+            someone = self.anyone()
+            # From version 4 on a request names many groups; one is all that is needed here.
+            asked = someone.ask(request, version=someone.version_for(api(request), highest=3))
+            if asked.error_code:
+                raise Refused(f"coordinator of {group}", ErrorCode.of(asked.error_code))
+            self._addresses[asked.node_id] = (asked.host, asked.port)
+            by_topic: dict[str, list[Any]] = {}
+            for (topic, partition), offset in sorted(offsets.items()):
+                by_topic.setdefault(topic, []).append(
+                    offset_commit.OffsetCommitRequestPartition(
+                        partition_index=partition, committed_offset=offset, committed_metadata=""
+                    )
+                )
+            answer = self.node(asked.node_id).ask(
+                offset_commit.OffsetCommitRequest(
+                    group_id=group,
+                    topics=tuple(
+                        offset_commit.OffsetCommitRequestTopic(name=name, partitions=tuple(parts))
+                        for name, parts in by_topic.items()
+                    ),
+                )
+            )
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    if each.error_code:
+                        what = f"commit of {group} for {topic.name}-{each.partition_index}"
+                        raise Refused(what, ErrorCode.of(each.error_code))
+
+        self.patiently(f"commit of group {group}", ask)
+
+    # Connections.
+
+    def anyone(self) -> Connection:
+        """A connection to some broker: one that is open, or the first that answers."""
+        for connection in (self._any, *self._connections.values()):
+            if connection is not None and connection.free:
+                return connection
+        complaints = []
+        for address in dict.fromkeys((*self.settings.bootstrap, *self._addresses.values())):
+            try:
+                self._any = Connection(address, self.settings)
+                return self._any
+            except Unreachable as error:
+                complaints.append(str(error))
+        raise Unreachable("; ".join(complaints))
+
+    def node(self, node: int) -> Connection:
+        """The connection to one broker."""
+        connection = self._connections.get(node)
+        if connection is not None and not connection.closed:
+            return connection
+        address = self._addresses.get(node)
+        if address is None:
+            raise Unreachable(f"nobody says where broker {node} is")
+        connection = self._connections[node] = Connection(address, self.settings)
+        return connection
+
+    def leader(self, topic: str, partition: int) -> Connection:
+        return self.node(self._leading(topic, partition).leader)
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        return self._leading(topic, partition).leader_epoch
+
+    def forget(self, topic: str) -> None:
+        """The view of a topic has proved to be out of date."""
+        self._topics.pop(topic, None)
+
+    @property
+    def received_bytes(self) -> int:
+        opened = (*self._connections.values(), self._any)
+        return self._received_before + sum(each.received_bytes for each in opened if each is not None)
+
+    def patiently(self, what: str, ask: Callable[[], T], patience_ms: int | None = None) -> T:
+        """Ask until there is an answer, for as long as asking again can help and the time is not up."""
+        deadline = time.monotonic() + (self.patience_ms if patience_ms is None else patience_ms) / 1000
+        pause_s = self.settings.retry_backoff_ms / 1000
+        while True:
+            try:
+                return ask()
+            except (Unreachable, Refused) as error:
+                if isinstance(error, Refused) and not error.code.retriable:
+                    raise
+                if time.monotonic() + pause_s > deadline:
+                    raise Unreachable(f"{what}: gave up, the last answer was: {error}") from error
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s + 0.001, self.settings.retry_backoff_max_ms / 1000)
+
+    def _leading(self, topic: str, partition: int) -> PartitionView:
+        view = self.topic(topic)
+        known = view.partitions.get(partition)
+        if known is None:
+            self._topics.pop(topic, None)
+            raise TopicGone(f"{topic} has no partition {partition}, it has {len(view.partitions)}")
+        if known.leader < 0 or known.leader not in self._addresses:
+            self._topics.pop(topic, None)
+            raise Refused(f"{topic}-{partition}", ErrorCode.LEADER_NOT_AVAILABLE)
+        return known
+
+    def _by_leader(self, wanted: Iterable[TopicPartition]) -> dict[int, dict[str, list[int]]]:
+        missing = {topic for topic, _ in wanted} - self._topics.keys()
+        if missing:
+            self.topics(missing)
+        asked: dict[int, dict[str, list[int]]] = {}
+        for topic, partition in sorted(wanted):
+            leader = self._leading(topic, partition).leader
+            asked.setdefault(leader, {}).setdefault(topic, []).append(partition)
+        return asked
+
+    def _drop(self, node: int) -> None:
+        connection = self._connections.pop(node)
+        self._received_before += connection.received_bytes
+        connection.close()
