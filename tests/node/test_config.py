@@ -88,7 +88,12 @@ def test_a_topic_key_on_a_node_names_the_node_key() -> None:
         ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "must not name a listener twice"),
         ("controller.connect", "one", "must be written as host:port, not 'one'"),
         ("connections.max.idle.ms", "0", "must be at least 1, or -1 for no limit, not '0'"),
-        ("epoka.level", "legacy", "must be one of heartbeats, shared-updates, eligible-isr, fetch-epochs"),
+        (
+            "epoka.level",
+            "kip-380",
+            "must be one of legacy, generations, heartbeats, shared-updates, eligible",
+        ),
+        ("zookeeper.connect", "one two", "'one two' is not an address like host:2181"),
         ("cluster.id", "two words", "must be 1 to 64 letters, digits, '-' or '_', not 'two words'"),
         ("log.dirs", "/a,/b", "must name one folder, not '/a,/b'"),
         ("log.retention.ms", "-2", "must be at least -1, not '-2'"),
@@ -126,6 +131,11 @@ def test_a_missing_key_is_named(missing: str) -> None:
         (
             {"replica.fetch.wait.max.ms": "31000"},
             "replica.lag.time.max.ms (30000) must be at least replica.fetch.wait.max.ms (31000)",
+        ),
+        ({"epoka.level": "legacy"}, "log mode starts at level heartbeats, legacy is for zookeeper mode"),
+        (
+            {"zookeeper.connect": "zk:2181", "controller.connect": "c:1"},
+            "controller.quorum.bootstrap.servers is for log mode; here the ensemble knows the controller",
         ),
         (
             {"message.max.bytes": "104857600"},
@@ -232,6 +242,11 @@ def test_a_problem_in_a_file_names_its_line(tmp_path: Path) -> None:
         f"{file}:7: a value without a key",
         f"{file}:6: max.conections is not a known key; did you mean max.connections?",
     ]
+
+
+def test_a_node_has_one_role_in_zookeeper_mode() -> None:
+    both = problems({"zookeeper.connect": "zk:2181", "process.roles": "broker,controller"})
+    assert "configuration: process.roles may name one role in zookeeper mode, broker or controller" in both
 
 
 def test_a_contradiction_in_a_file_names_a_line_of_it(tmp_path: Path) -> None:

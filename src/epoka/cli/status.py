@@ -7,6 +7,8 @@ from pathlib import Path
 from epoka.cli.finding import address, caller, the_file, the_folder
 from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json, table, usage
 from epoka.cluster.calls import CallFailed
+from epoka.cluster.ensemble import trouble
+from epoka.cluster.layout import ClusterFile
 from epoka.cluster.ports import HOST
 from epoka.cluster.status import BrokerStatus, ClusterStatus, cluster_status
 from epoka.cluster.watching import Watcher
@@ -20,11 +22,11 @@ def show_status(bootstrap: str | None, data: Path | None, controller: str | None
         status = _from_client_protocol(bootstrap)
     elif controller is not None:
         host, port = address(controller)
-        status = _from_controller(host, port, None, -1, ())
+        status = _from_controller(Watcher((-1, host, port)), None)
     else:
         known = the_file(the_folder(data))
-        expected = tuple(int(each) for each in known.brokers)
-        status = _from_controller(HOST, known.controller_port, known.cluster_id, known.controller, expected)
+        controllers = known.controllers.items()
+        status = _from_controller(Watcher(*((each, HOST, port) for each, port in controllers)), known)
     if json:
         say_json(status)
     else:
@@ -32,17 +34,21 @@ def show_status(bootstrap: str | None, data: Path | None, controller: str | None
     return EXIT_GOOD if status.healthy else EXIT_FAILED
 
 
-def _from_controller(
-    host: str, port: int, cluster_id: str | None, controller: int, expected: tuple[int, ...]
-) -> ClusterStatus:
-    watcher = Watcher(host, port)
+def _from_controller(watcher: Watcher, known: ClusterFile | None) -> ClusterStatus:
     try:
         image = watcher.refresh()
     except CallFailed as error:
-        raise Failed(f"the controller does not answer: {error}") from error
+        why = trouble(known.zookeeper) if known is not None and known.zookeeper else None
+        raise Failed(why or f"the controller does not answer: {error}") from error
     finally:
         watcher.close()
-    return cluster_status(image, cluster_id=cluster_id, mode="log", controller=controller, expected=expected)
+    return cluster_status(
+        image,
+        cluster_id=known.cluster_id if known else None,
+        mode=known.mode if known else None,
+        controller=watcher.controller,
+        expected=tuple(int(each) for each in known.brokers) if known else (),
+    )
 
 
 def _from_client_protocol(bootstrap: str) -> ClusterStatus:
@@ -82,7 +88,9 @@ def _from_client_protocol(bootstrap: str) -> ClusterStatus:
 def _print(status: ClusterStatus) -> None:
     about = [f"cluster {status.cluster_id or '(unknown)'}"]
     if status.mode:
-        about.append(f"{status.mode} mode, level {status.level}")
+        about.append(f"{status.mode} mode")
+    if status.level:
+        about.append(f"level {status.level}")
     if status.controller >= 0:
         about.append(f"controller {status.controller}")
     say(", ".join(about))

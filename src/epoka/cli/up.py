@@ -39,13 +39,29 @@ class _Stop:
 
 
 def run_up(
-    brokers: int, mode: str, level: str | None, port: int, data: Path | None, config: list[str], json: bool
+    brokers: int,
+    mode: str,
+    level: str | None,
+    port: int,
+    data: Path | None,
+    controllers: int,
+    zookeepers: int,
+    config: list[str],
+    json: bool,
 ) -> int:
     """Run a cluster until told to stop."""
     settings = settings_of(config)
     stop = _Stop()
     cluster = Cluster(
-        brokers=brokers, mode=mode, level=level, processes=True, config=settings, data=data, port=port
+        brokers=brokers,
+        mode=mode,
+        level=level,
+        processes=True,
+        config=settings,
+        data=data,
+        port=port,
+        controllers=controllers,
+        zookeepers=zookeepers,
     )
     try:
         try:
@@ -74,18 +90,20 @@ def _announce(cluster: Cluster, json: bool) -> None:
                 "ready": True,
                 "bootstrap": cluster.bootstrap,
                 "controller": cluster.layout.controller_address,
+                "zookeeper": cluster.layout.zookeeper or None,
                 "data": str(cluster.data),
             }
         )
     else:
-        say(f"ready bootstrap={cluster.bootstrap}")
+        ensemble = f" zookeeper={cluster.layout.zookeeper}" if cluster.layout.zookeeper else ""
+        say(f"ready bootstrap={cluster.bootstrap}{ensemble}")
 
 
 def _watch(cluster: Cluster, stop: _Stop) -> bool:
     """Until a signal comes; False when a node has ended by itself in the meantime."""
     reported: set[int] = set()
     while not stop.asked.wait(GLANCE_S):
-        for node_id in (cluster.controller_id, *cluster.broker_ids):
+        for node_id in cluster.node_ids:
             if cluster.state(node_id) != FAILED:
                 reported.discard(node_id)
             elif node_id not in reported:

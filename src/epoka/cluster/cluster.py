@@ -4,8 +4,9 @@
         producer = Producer({"bootstrap.servers": cluster.bootstrap})
         old, new = cluster.bounce(2, how="unclean")
 
-In one process by default, with a real process a node if asked for. Every verb returns when what it says is
-true: `bounce` when the broker is back and unfenced, `pause` when it stands still.
+In one process by default, with a real process a node if asked for; in zookeeper mode always with processes,
+with an ensemble of its own and as many controllers that stand by as wanted. Every verb returns when what it
+says is true: `bounce` when the broker is back and unfenced, `pause` when it stands still.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epoka.cluster.calls import Caller, CallFailed
+from epoka.cluster.ensemble import Ensemble, trouble
 from epoka.cluster.errors import BadCluster, ClusterError, NodeFailed
 from epoka.cluster.faults import Faulty, Hold, with_cuts, with_hold, without_hold
 from epoka.cluster.layout import Layout, plan
@@ -31,6 +33,9 @@ from epoka.model.image import ClusterImage
 from epoka.model.ledger import LedgerEvent
 from epoka.wire.apis import api as find_api
 from epoka.wire.messages.metadata import MetadataRequest
+
+if TYPE_CHECKING:
+    from epoka.coordination.zookeeper.server import ZooKeeperServer
 
 HOWS = ("clean", "unclean", "fast", "wiped")
 READY_TIMEOUT_S = 120.0
@@ -67,22 +72,37 @@ class HeldMessages:
 
 
 class Cluster:
-    """Brokers 1 to `brokers` and their controller."""
+    """Brokers 1 to `brokers` and their controller, or in zookeeper mode controllers."""
 
     def __init__(
         self,
         brokers: int = 3,
         mode: str = "log",
         level: str | None = None,
-        processes: bool = False,
+        processes: bool | None = None,
         config: Mapping[str, Any] | None = None,
         data: Path | str | None = None,
         port: int = 0,
+        controllers: int = 1,
+        zookeepers: int = 1,
     ) -> None:
+        """`zookeepers` nodes are started, 1, 3 or 5, unless `config` has `zookeeper.connect`."""
+        self._ensemble = Ensemble(zookeepers)
         self._plan = partial(
-            plan, brokers=brokers, mode=mode, level=level, config=dict(config or {}), data=data, port=port
+            plan,
+            brokers=brokers,
+            mode=mode,
+            level=level,
+            config=dict(config or {}),
+            data=data,
+            port=port,
+            controllers=controllers,
+            ensemble=self._ensemble.start,
         )
-        self._processes = processes
+        if mode == "zookeeper" and processes is False:
+            # A controller waits for ZooKeeper, and nothing else in its process may have to wait with it.
+            raise BadCluster("zookeeper mode has a process a node; in one process there is log mode")
+        self._processes = mode == "zookeeper" if processes is None else processes
         self._layout: Layout | None = None
         self._started: Nodes | None = None
         self._watcher: Watcher | None = None
@@ -101,14 +121,18 @@ class Cluster:
         with self._verbs:
             if self._layout is not None:
                 raise BadCluster("the cluster is running already")
-            layout = self._layout = self._plan()
+            try:
+                layout = self._layout = self._plan()
+            except BaseException:
+                self._ensemble.stop()
+                raise
             try:
                 self._started = _new_nodes(self._processes, layout)
-                self._watcher = Watcher(HOST, layout.controller.control_port)
-                for place in (layout.controller, *layout.brokers.values()):
+                self._watcher = Watcher(*((p.id, HOST, p.control_port) for p in layout.controllers.values()))
+                for place in layout.places:
                     self._nodes.begin(place)
-                for node_id in (layout.controller.id, *layout.brokers):
-                    self._nodes.wait_listening(node_id)
+                for place in layout.places:
+                    self._nodes.wait_listening(place.id)
                 self._wait_serving(tuple(layout.brokers))
             except BaseException:
                 self._tear_down()
@@ -123,12 +147,14 @@ class Cluster:
             failures: list[NodeFailed] = []
             try:
                 self._set_faults(Faulty())
-                controller = self._layout.controller.id
+                controllers = list(self._layout.controllers)
+                alive = [each for each in controllers if self._nodes.state(each) in (RUNNING, PAUSED)]
                 # Without a controller nobody can let the brokers go, and nobody will miss their records.
-                if not self._layout.temporary or self._nodes.state(controller) in (RUNNING, PAUSED):
-                    self._wake(controller)
+                if not self._layout.temporary or alive:
+                    for controller in alive:
+                        self._wake(controller)
                     failures += self._stop_all(list(self._layout.brokers))
-                    failures += self._stop_all([controller])
+                    failures += self._stop_all(controllers)
             finally:
                 self._tear_down()
             if failures:
@@ -167,17 +193,36 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        return self.layout.controller.id
+        """The controller; in zookeeper mode the one that answered last."""
+        self.layout  # noqa: B018
+        return self._watcher.controller if self._watcher is not None else self.layout.controller.id
+
+    @property
+    def controller_ids(self) -> tuple[int, ...]:
+        """Everybody who is the controller or stands by."""
+        return tuple(self.layout.controllers)
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        return tuple(place.id for place in self.layout.places)
+
+    @property
+    def zookeeper(self) -> ZooKeeperServer:
+        """The ensemble that was started with the cluster, to kill and restart its nodes."""
+        if self._ensemble.server is None:
+            raise BadCluster("this cluster has started no ensemble")
+        return self._ensemble.server
 
     def status(self) -> ClusterStatus:
         """What the controller knows now; ClusterError when it does not answer."""
         with self._verbs:
             layout = self.layout
+            image = self.image()
             return cluster_status(
-                self.image(),
+                image,
                 cluster_id=layout.cluster_id,
                 mode=layout.mode,
-                controller=layout.controller.id,
+                controller=self.controller_id,
                 expected=tuple(layout.brokers),
                 nodes={id_: (self._nodes.state(id_), self._nodes.pid(id_)) for id_ in layout.brokers},
             )
@@ -190,7 +235,9 @@ class Cluster:
             try:
                 return self._watcher.refresh()
             except CallFailed as error:
-                raise ClusterError(f"the controller does not answer: {error}") from error
+                connect = self.layout.zookeeper
+                reason = (connect and trouble(connect)) or f"the controller does not answer: {error}"
+                raise ClusterError(reason) from error
 
     def state(self, node_id: int) -> str:
         """`running`, `paused`, `stopped`, or `failed` for a node that ended without being told to."""
@@ -204,7 +251,7 @@ class Cluster:
 
     def check(self, node_id: int | None = None) -> None:
         """NodeFailed when the node, or any, has ended by itself."""
-        for each in (self.controller_id, *self.broker_ids) if node_id is None else (node_id,):
+        for each in self.node_ids if node_id is None else (node_id,):
             self._nodes.check(each)
 
     def generation(self, broker_id: int) -> int:
@@ -218,7 +265,7 @@ class Cluster:
             layout = self.layout
             self._nodes.flush_ledgers()
             events: list[LedgerEvent] = []
-            for place in (layout.controller, *layout.brokers.values()):
+            for place in layout.places:
                 events.extend(ledger_file.read(place.ledger_path))
         return sorted(events, key=lambda event: (event.time_ms, event.node, event.event_id))
 
@@ -339,9 +386,10 @@ class Cluster:
     def _node_ids(self, nodes: str | int | Iterable[int] | None) -> list[int]:
         layout = self.layout
         if nodes is None or nodes == "all":
-            return [layout.controller.id, *layout.brokers]
+            return [*layout.controllers, *layout.brokers]
         if nodes == "controller":
-            return [layout.controller.id]
+            # Whoever is cut off from the controller must not reach the next one either.
+            return sorted(layout.controllers, key=lambda each: each != self.controller_id)
         if nodes == "brokers":
             return list(layout.brokers)
         if isinstance(nodes, str):
@@ -373,8 +421,8 @@ class Cluster:
             return True
 
         names = ", ".join(map(str, broker_ids))
-        controller = self.layout.controller.id
-        self._wait_image(unfenced, f"brokers {names} to be unfenced", watch=(controller, *broker_ids))
+        controllers = self.controller_ids if len(self.controller_ids) == 1 else ()
+        self._wait_image(unfenced, f"brokers {names} to be unfenced", watch=(*controllers, *broker_ids))
         deadline = time.monotonic() + READY_TIMEOUT_S
         for broker_id in broker_ids:
             serves = partial(self._serves, broker_id, broker_ids)
@@ -431,6 +479,7 @@ class Cluster:
             if nodes is not None:
                 nodes.close()
         finally:
+            self._ensemble.stop()
             if layout is not None:
                 layout.close()
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from epoka.model.events import CONTROLLER
+from epoka.wire import codec
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -44,6 +45,8 @@ class FaultyGate:
 
     def __init__(self, controller_id: int, faults: Faulty | None = None) -> None:
         self._controller_id = controller_id
+        self.find_controller: Callable[[], int | None] = lambda: None
+        """Who the controller is where that changes."""
         self.faults = faults or Faulty()
         self._stopped: list[tuple[int, int, str, Callable[[], None]]] = []
         self.held: dict[int, int] = {}
@@ -51,7 +54,7 @@ class FaultyGate:
 
     def __call__(self, sender: int, receiver: int, message: Any, go: Callable[[], None]) -> None:
         sender, receiver = self._node(sender), self._node(receiver)
-        name = type(message).__name__
+        name = codec.class_of(message).__name__
         if self._stops(sender, receiver, name, count=True):
             self._stopped.append((sender, receiver, name, go))
         else:
@@ -80,7 +83,10 @@ class FaultyGate:
         return stopped
 
     def _node(self, address: int) -> int:
-        return self._controller_id if address == CONTROLLER else address
+        if address != CONTROLLER:
+            return address
+        found = self.find_controller()
+        return self._controller_id if found is None else found
 
 
 def with_cuts(faults: Faulty, node: int, others: Iterable[int]) -> Faulty:

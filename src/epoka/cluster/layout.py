@@ -2,8 +2,9 @@
 
     DATA/cluster.json            what the cluster is; a later start reads it
     DATA/lock                    held by whoever runs the cluster
-    DATA/controller-100/         node.properties, data/, node.log, ledger.jsonl
+    DATA/controller-100/ ...     node.properties, data/, node.log, ledger.jsonl
     DATA/broker-1/ ...           the same
+    DATA/zookeeper/node-1/ ...   the ensemble, in zookeeper mode, unless there is one elsewhere
 
 Decides names, ports and settings, and starts nothing. A folder that holds something else is never touched.
 """
@@ -16,7 +17,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,7 +29,11 @@ from epoka.model.levels import HIGHEST, LOWEST_IN_LOG_MODE, FeatureLevel
 from epoka.node.config import ConfigError, parse
 
 CONTROLLER_ID = 100
+"""The first controller; those that stand by count on from here."""
 MAX_BROKERS = CONTROLLER_ID - 1
+MAX_CONTROLLERS = 9
+MODES = ("log", "zookeeper")
+CONNECT = "zookeeper.connect"
 
 OWN_KEYS = frozenset(
     {
@@ -96,6 +101,15 @@ class ClusterFile(msgspec.Struct, frozen=True):
     """Client port and control port by broker id."""
     pid: int = 0
     """The process that runs the cluster now; 0 when nobody does."""
+    standbys: dict[str, int] = {}
+    """Control port of every other controller by its id, in zookeeper mode."""
+    zookeeper: str = ""
+    """Where the ensemble is, in zookeeper mode."""
+
+    @property
+    def controllers(self) -> dict[int, int]:
+        """Control port of every controller by its id."""
+        return {self.controller: self.controller_port, **{int(k): v for k, v in self.standbys.items()}}
 
 
 FILE_FORMAT = 1
@@ -113,7 +127,9 @@ class Layout:
         self.cluster_id = cluster_id
         self.mode = mode
         self.level = level
-        self.controller: NodePlace
+        self.zookeeper = ""
+        """Where the ensemble is, in zookeeper mode."""
+        self.controllers: dict[int, NodePlace] = {}
         self.brokers: dict[int, NodePlace] = {}
         self._ports = ports
         self._lock: IO[str] | None = None
@@ -123,18 +139,27 @@ class Layout:
         return ",".join(place.client_address for place in self.brokers.values())
 
     @property
+    def controller(self) -> NodePlace:
+        """The controller of log mode, the first candidate of zookeeper mode."""
+        return self.controllers[CONTROLLER_ID]
+
+    @property
     def controller_address(self) -> str:
         return f"{HOST}:{self.controller.control_port}"
 
+    @property
+    def places(self) -> tuple[NodePlace, ...]:
+        """Every node, controllers first."""
+        return (*self.controllers.values(), *self.brokers.values())
+
     def place(self, node_id: int) -> NodePlace:
         """The place of a node; BadCluster for an id that is not in the cluster."""
-        if node_id == self.controller.id:
-            return self.controller
-        found = self.brokers.get(node_id)
+        found = self.controllers.get(node_id) or self.brokers.get(node_id)
         if found is None:
-            known = ", ".join(map(str, self.brokers))
+            brokers, controllers = (", ".join(map(str, each)) for each in (self.brokers, self.controllers))
+            who = "controllers are" if len(self.controllers) > 1 else "controller is"
             raise BadCluster(
-                f"there is no node {node_id}; the brokers are {known}, the controller is {self.controller.id}"
+                f"there is no node {node_id}; the brokers are {brokers}, the {who} {controllers}"
             )
         return found
 
@@ -154,7 +179,10 @@ class Layout:
         }
         if place.role == "broker":
             own["listeners"] = f"PLAINTEXT://{place.client_address},{own['listeners']}"
-            own["controller.quorum.bootstrap.servers"] = f"{HOST}:{self.controller.control_port}"
+        if self.zookeeper:
+            own[CONNECT] = self.zookeeper
+        elif place.role == "broker":
+            own["controller.quorum.bootstrap.servers"] = self.controller_address
         replicas = str(min(3, len(self.brokers)))
         pleasant = {
             "default.replication.factor": replicas,
@@ -162,6 +190,8 @@ class Layout:
             "epoka.ledger.replication.factor": replicas,
             "group.initial.rebalance.delay.ms": "0",
         }
+        if self.zookeeper:
+            pleasant["zookeeper.session.timeout.ms"] = "6000"
         return own | pleasant | dict(config)
 
     def write_properties(self, place: NodePlace, config: Mapping[str, str]) -> None:
@@ -186,6 +216,8 @@ class Layout:
             controller_port=self.controller.control_port,
             brokers={str(p.id): (p.client_port, p.control_port) for p in self.brokers.values()},
             pid=os.getpid() if running else 0,
+            standbys={str(p.id): p.control_port for p in list(self.controllers.values())[1:]},
+            zookeeper=self.zookeeper,
         )
         path = self.data / _CLUSTER_FILE
         fresh = path.with_suffix(".new")
@@ -222,11 +254,16 @@ def plan(
     config: Mapping[str, Any] | None = None,
     data: Path | str | None = None,
     port: int = 0,
+    controllers: int = 1,
+    ensemble: Callable[[Path], str] = lambda folder: "",
 ) -> Layout:
-    """Choose folders and ports and write every property file; a cluster that is in `data` goes on."""
-    settings = _checked_config(config or {})
-    _check(brokers, mode)
-    wanted_level = None if level is None else _level(level)
+    """Choose folders and ports and write every property file; a cluster that is in `data` goes on.
+
+    In zookeeper mode `ensemble` is given a folder and says where the ensemble is; it may start one there.
+    """
+    settings = _checked_config(config or {}, mode)
+    _check(brokers, controllers, mode)
+    wanted_level = None if level is None else _level(level, mode)
     temporary = data is None
     folder = Path(tempfile.mkdtemp(prefix="epoka-")) if data is None else Path(data).absolute()
     ports = Ports()
@@ -247,8 +284,10 @@ def plan(
             ports=ports,
         )
         layout.lock()
-        _assign_ports(layout, ports, brokers, known, port)
-        for place in (layout.controller, *layout.brokers.values()):
+        _assign_ports(layout, ports, brokers, controllers, known, port)
+        if mode == "zookeeper":
+            layout.zookeeper = settings.pop(CONNECT, "") or ensemble(folder / "zookeeper")
+        for place in layout.places:
             layout.write_properties(place, settings)
         layout.write_file(running=True)
     except OSError as error:
@@ -286,11 +325,14 @@ def _give_up(layout: Layout | None, folder: Path, ports: Ports, temporary: bool)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _assign_ports(layout: Layout, ports: Ports, brokers: int, known: ClusterFile | None, port: int) -> None:
+def _assign_ports(
+    layout: Layout, ports: Ports, brokers: int, controllers: int, known: ClusterFile | None, port: int
+) -> None:
     before = known.brokers if known else {}
-    (control,) = ports.take_again([known.controller_port if known else 0])
-    folder = layout.data / f"controller-{CONTROLLER_ID}"
-    layout.controller = NodePlace(CONTROLLER_ID, "controller", folder, control)
+    for node_id in range(CONTROLLER_ID, CONTROLLER_ID + controllers):
+        (control,) = ports.take_again([known.controllers.get(node_id, 0) if known else 0])
+        folder = layout.data / f"controller-{node_id}"
+        layout.controllers[node_id] = NodePlace(node_id, "controller", folder, control)
     for broker_id in range(1, brokers + 1):
         client_before, control_before = before.get(str(broker_id), (0, 0))
         if port:
@@ -302,13 +344,15 @@ def _assign_ports(layout: Layout, ports: Ports, brokers: int, known: ClusterFile
         layout.brokers[broker_id] = NodePlace(broker_id, "broker", folder, control, client)
 
 
-def _check(brokers: int, mode: str) -> None:
-    if mode == "zookeeper":
-        raise BadCluster("zookeeper mode is not there yet; use log mode")
-    if mode != "log":
-        raise BadCluster(f"there is no mode {mode!r}; the modes are log and zookeeper")
+def _check(brokers: int, controllers: int, mode: str) -> None:
+    if mode not in MODES:
+        raise BadCluster(f"there is no mode {mode!r}; the modes are {' and '.join(MODES)}")
     if not 1 <= brokers <= MAX_BROKERS:
         raise BadCluster(f"a cluster has 1 to {MAX_BROKERS} brokers, not {brokers}")
+    if mode == "log" and controllers != 1:
+        raise BadCluster(f"log mode has one controller, not {controllers}; they stand by in zookeeper mode")
+    if not 1 <= controllers <= MAX_CONTROLLERS:
+        raise BadCluster(f"a cluster has 1 to {MAX_CONTROLLERS} controllers, not {controllers}")
 
 
 def _check_free(folder: Path) -> None:
@@ -323,19 +367,21 @@ def _check_same(folder: Path, known: ClusterFile, brokers: int, mode: str) -> No
         raise BadCluster(f"the cluster in {folder} has {len(known.brokers)} brokers, not {brokers}")
 
 
-def _level(text: str) -> FeatureLevel:
+def _level(text: str, mode: str) -> FeatureLevel:
     try:
         level = FeatureLevel.parse(text)
     except ValueError as error:
         raise BadCluster(str(error)) from error
-    if level < LOWEST_IN_LOG_MODE:
+    if mode == "log" and level < LOWEST_IN_LOG_MODE:
         raise BadCluster(f"log mode starts at level {LOWEST_IN_LOG_MODE}, {level} is below it")
     return level
 
 
-def _checked_config(config: Mapping[str, Any]) -> dict[str, str]:
+def _checked_config(config: Mapping[str, Any], mode: str) -> dict[str, str]:
     settings: dict[str, str] = {}
     for name, value in config.items():
+        if name == CONNECT and mode != "zookeeper":
+            raise BadCluster(f"{CONNECT} is for zookeeper mode, and this cluster is in {mode} mode")
         if name in OWN_KEYS:
             raise BadCluster(f"{name} follows from the cluster and cannot be set")
         if isinstance(value, bool):

@@ -55,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     line_to_cluster: list[_Line] = []
 
     def on_start(node: Node) -> None:
+        gate.find_controller = lambda: node.controller_id
         line_to_cluster.append(_Line(end, gate, ledger))
 
     try:

@@ -48,7 +48,7 @@ def cluster_status(
     image: ClusterImage,
     *,
     cluster_id: str | None,
-    mode: str,
+    mode: str | None,
     controller: int,
     expected: tuple[int, ...] = (),
     nodes: dict[int, tuple[str, int | None]] | None = None,

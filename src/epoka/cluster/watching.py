@@ -23,12 +23,14 @@ ANSWER_TIMEOUT_S = 10.0
 
 
 class Watcher:
-    """The metadata image as this onlooker has read it."""
+    """The metadata image as this onlooker has read it, from whichever of the controllers answers."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, *controllers: tuple[int, str, int]) -> None:
+        """Id, host and port of every node that may be the controller."""
         self.image = ClusterImage()
-        self._host = host
-        self._port = port
+        self.controller = controllers[0][0]
+        """Who answered last."""
+        self._controllers = controllers
         self._caller: Caller | None = None
 
     def begin_anew(self) -> None:
@@ -103,9 +105,15 @@ class Watcher:
                 return self._caller.ask(request, version=0, timeout_s=timeout_s)
             except CallFailed:
                 self.close()
-        self._caller = Caller(self._host, self._port)
-        try:
-            return self._caller.ask(request, version=0, timeout_s=timeout_s)
-        except CallFailed:
-            self.close()
-            raise
+        failures = []
+        for node_id, host, port in self._controllers:
+            try:
+                self._caller = Caller(host, port)
+                answer = self._caller.ask(request, version=0, timeout_s=timeout_s)
+            except CallFailed as failure:
+                self.close()
+                failures.append(str(failure))
+            else:
+                self.controller = node_id
+                return answer
+        raise CallFailed("; ".join(failures))

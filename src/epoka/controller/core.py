@@ -7,7 +7,7 @@ waiting readers, queues of control requests.
 
 Two modes, one core. In log mode brokers register here and read the log (`Reading`). In zookeeper mode, which
 a `controller_epoch` asks for, they register elsewhere and are told by control requests (`Push`,
-`RegistryMode`).
+`RegistryMode`); onlookers still read the log.
 
 The core does no I/O except through the metadata log, and reads no clock: time comes with every event. When
 the log fails, the controller ends; it must not answer from a state that may not last.
@@ -127,14 +127,16 @@ class ControllerCore:
             pushes=controller_epoch is not None,
         )
         self.failed: str | None = None
-        self._reading = Reading(self.state, log) if controller_epoch is None else None
+        self._reading = Reading(self.state, log)
         self._push = None if controller_epoch is None else Push(self.state, controller_epoch)
         self._registry = None if self._push is None else RegistryMode(self.state, self._push, self._decide)
         self._imbalance_check_ms: int | None = None
         self._snapshot_offset = -1
         self._next_event_id = 0
         self._ledger_topic = LedgerTopic(self.state)
-        self._several_steps: dict[type, Callable[[Request, int], list[Effect]]] = {}
+        self._several_steps: dict[type, Callable[[Request, int], list[Effect]]] = {
+            FetchMetadataRequest: self._on_fetch_metadata
+        }
         """Requests that lead to more than one decision."""
         self._requests: dict[type, Callable[[Any, Request, int], Decision]] = {
             AlterPartitionRequest: lambda message, request, now: alter_partition.on_alter_partition(
@@ -159,7 +161,6 @@ class ControllerCore:
                 BrokerHeartbeatRequest: self._on_broker_heartbeat,
                 UnregisterBrokerRequest: self._stateless(registration.on_unregister_broker),
             }
-            self._several_steps[FetchMetadataRequest] = self._on_fetch_metadata
         else:
             self._requests[IsrChangeRequest] = self._stateless(isr_change.on_isr_change)
             self._several_steps |= {
@@ -189,9 +190,9 @@ class ControllerCore:
         if self.failed:
             return None
         times = []
-        delivery = self._reading or self._push
-        if delivery is not None and delivery.deadline is not None:
-            times.append(delivery.deadline)
+        for delivery in (self._reading, self._push):
+            if delivery is not None and delivery.deadline is not None:
+                times.append(delivery.deadline)
         silence = heartbeats.next_silence_deadline(self.state)
         if silence is not None:
             times.append(silence)
@@ -254,8 +255,7 @@ class ControllerCore:
             case IsrChanged() if self._registry is not None:
                 return self._guarded(lambda: self._on_isr_changed(now))
             case Disconnected(connection):
-                if self._reading is not None:
-                    self._reading.disconnected(connection)
+                self._reading.disconnected(connection)
                 return []
             case StorageFailed(reason):
                 return self._fail(reason)
@@ -298,7 +298,6 @@ class ControllerCore:
         ]
 
     def _on_fetch_metadata(self, request: Request, now: int) -> list[Effect]:
-        assert self._reading is not None
         outcome = self._reading.fetch(request.message, request, now)
         return self._carry_out(outcome, now, request.token) if isinstance(outcome, Decision) else outcome
 
@@ -364,8 +363,7 @@ class ControllerCore:
         if creation is not None:
             wanted = creation
             effects += self._decide(lambda: topics.on_create_topics(self.state, wanted), now, None)
-        if self._reading is not None:
-            effects += self._reading.applied(now)
+        effects += self._reading.applied(now)
         if self._push is not None:
             effects += self._push.wake(now)
         effects += self._ledger_topic.send(now)
@@ -453,9 +451,8 @@ class ControllerCore:
 
     def _deliver(self, now: int) -> list[Effect]:
         """Let brokers know what was replayed."""
-        delivery = self._reading or self._push
-        assert delivery is not None
-        return [*delivery.applied(now), *self._pushed_events(now)]
+        pushed = [] if self._push is None else self._push.applied(now)
+        return [*self._reading.applied(now), *pushed, *self._pushed_events(now)]
 
     def _forget_sessions(self, decision: Decision) -> None:
         """A broker that is fenced, gone or born again has no session, so its next life meets no duplicate."""
@@ -506,8 +503,7 @@ class ControllerCore:
         """Nothing after a failed append may be answered: the image and the disk could disagree."""
         self.failed = reason
         effects: list[Effect] = [] if token is None else [Hangup(token, reason)]
-        if self._reading is not None:
-            effects += self._reading.end(reason)
+        effects += self._reading.end(reason)
         effects.append(Exit(clean=False, reason=reason))
         return effects
 

@@ -1,4 +1,4 @@
-"""How state reaches brokers in log mode: they read the metadata log, and wait at its end.
+"""How state reaches brokers in log mode, and onlookers in both: they read the log, and wait at its end.
 
 Decides nothing about the cluster. Whoever waits is answered when there are records for it, or when its time
 is up; nobody is kept by a controller that has failed.

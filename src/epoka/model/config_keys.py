@@ -27,6 +27,7 @@ class Kind(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 _RANGES = {
@@ -69,8 +70,8 @@ class ConfigKey(msgspec.Struct, frozen=True):
         return value
 
     def text(self, value: Value) -> str | None:
-        """How a value is written in a file or told to a client; `parse` reads it back."""
-        if value is None:
+        """How a value is written in a file or told to a client; `parse` reads it back. Passwords are not."""
+        if value is None or self.kind is Kind.PASSWORD:
             return None
         if isinstance(value, bool):
             return "true" if value else "false"
@@ -80,7 +81,7 @@ class ConfigKey(msgspec.Struct, frozen=True):
 
     def _typed(self, text: str) -> Value:
         kind = self.kind
-        if kind is Kind.STRING:
+        if kind in (Kind.STRING, Kind.PASSWORD):
             return text
         if kind is Kind.LIST:
             return tuple(item for part in text.split(",") if (item := part.strip()))

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,12 +33,17 @@ from epoka.model.config_keys import Value
 from epoka.model.events import CONTROLLER
 from epoka.model.image import ClusterImage
 from epoka.model.levels import FeatureLevel
+from epoka.model.registrations import Endpoint as RegisteredEndpoint
 from epoka.model.topic_configs import TOPIC_KEYS
 from epoka.node.chores import Chore, Work
 from epoka.node.client import Address, Resolve
 from epoka.node.config import NodeConfig
 from epoka.node.keys import CONTROL_LISTENER, NODE_KEYS, Endpoint
 from epoka.node.properties import entries
+
+if TYPE_CHECKING:
+    from epoka.coordination.zookeeper.election import Mandate
+    from epoka.node.zookeeper import Ties
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +67,8 @@ class Part(msgspec.Struct, frozen=True):
     abandon: Callable[[], None]
     """Lets the disks go as they are, as a crash does."""
     chores: tuple[Chore, ...] = ()
+    ties: Ties | None = None
+    """To the ZooKeeper ensemble, in zookeeper mode; they are started with the core and let go by `close`."""
 
 
 Build = Callable[[NodeConfig, tuple[Endpoint, ...], int], Part]
@@ -70,6 +77,8 @@ Build = Callable[[NodeConfig, tuple[Endpoint, ...], int], Part]
 
 def build_broker(config: NodeConfig, endpoints: tuple[Endpoint, ...], now: int) -> Part:
     """A broker on the files of `log.dirs`."""
+    if config.zookeeper:
+        return _build_tied_broker(config, endpoints, now)
     path = config.log_dirs[0]
     cluster_id = config.string("cluster.id") or read_cluster_id(path)
     cluster_id = cluster_id or read_cluster_id(config.metadata_log_dir / CONTROLLER_FOLDER)
@@ -83,22 +92,58 @@ def build_broker(config: NodeConfig, endpoints: tuple[Endpoint, ...], now: int) 
     def resolve(to: int) -> Sequence[Address]:
         return config.controller_addresses if to == CONTROLLER else _control_address(core.image, to)
 
-    def close() -> None:
-        for replica in core.replicas.by_key.values():
-            replica.log.high_watermark = replica.high_watermark
-        directory.shutdown(core.lifecycle.broker_epoch)
-
     return Part(
         core,
         resolve,
-        close,
+        close=partial(_shut_down, core, directory),
         abandon=directory.abandon,
         chores=broker_chores(config, core, directory),
     )
 
 
+def _build_tied_broker(config: NodeConfig, endpoints: tuple[Endpoint, ...], now: int) -> Part:
+    """A broker in zookeeper mode: the ensemble knows the cluster, the controller and the generation."""
+    path = config.log_dirs[0]
+    known = config.string("cluster.id") or read_cluster_id(path)
+    with _tying(config):
+        from epoka.node.zookeeper import BrokerTies
+
+        ties = BrokerTies(config, known or new_cluster_id(), _registered_endpoints(endpoints), path)
+    with _letting_go(ties):
+        _check_cluster_id(known, ties, config)
+        directory = _open_directory(path, ties.cluster_id, config.node_id, now)
+        # The directory is locked: whoever used it before is gone.
+        ties.end_last_session()
+    settings = broker_config(config, ties.cluster_id, endpoints, directory)
+    core = BrokerCore(msgspec.structs.replace(settings, zookeeper=True), directory, new_member_id)
+
+    def resolve(to: int) -> Sequence[Address]:
+        return ties.controller_addresses if to == CONTROLLER else _control_address(core.image, to)
+
+    def close() -> None:
+        # The files first: the next life may begin as soon as the session has ended.
+        try:
+            _shut_down(core, directory)
+        finally:
+            ties.close()
+
+    def abandon() -> None:
+        ties.abandon()
+        directory.abandon()
+
+    return Part(core, resolve, close, abandon, broker_chores(config, core, directory), ties)
+
+
+def _shut_down(core: BrokerCore, directory: LogDirectory) -> None:
+    for replica in core.replicas.by_key.values():
+        replica.log.high_watermark = replica.high_watermark
+    directory.shutdown(core.lifecycle.broker_epoch)
+
+
 def build_controller(config: NodeConfig, endpoints: tuple[Endpoint, ...], now: int) -> Part:
     """A controller on the files of `metadata.log.dir`; a new one founds the cluster."""
+    if config.zookeeper:
+        return _build_tied_controller(config, endpoints)
     path = config.metadata_log_dir / CONTROLLER_FOLDER
     cluster_id = config.string("cluster.id") or read_cluster_id(path) or new_cluster_id()
     directory = _open_directory(path, cluster_id, config.node_id, now)
@@ -114,6 +159,78 @@ def build_controller(config: NodeConfig, endpoints: tuple[Endpoint, ...], now: i
         return _control_address(core.image, to)
 
     return Part(core, resolve, close=abandon, abandon=abandon)
+
+
+def _build_tied_controller(config: NodeConfig, endpoints: tuple[Endpoint, ...]) -> Part:
+    """A candidate in zookeeper mode. It keeps nothing on a disk: everything is in the ensemble."""
+    known = config.string("cluster.id")
+    control = next(each for each in endpoints if each.name == CONTROL_LISTENER)
+    with _tying(config):
+        from epoka.coordination.zookeeper.state import ZooKeeperState
+        from epoka.node.office import Office
+        from epoka.node.zookeeper import ControllerTies
+
+        ties = ControllerTies(config, known or new_cluster_id(), (control.host, control.port))
+    with _letting_go(ties):
+        _check_cluster_id(known, ties, config)
+
+    def build(mandate: Mandate) -> ControllerCore:
+        return ControllerCore(
+            config.node_id,
+            ties.cluster_id,
+            ZooKeeperState(ties.session, mandate),
+            controller_config(config),
+            new_id=uuid.uuid4,
+            controller_epoch=mandate.epoch,
+        )
+
+    office = Office(config.node_id, build, entered=ties.entered, left=ties.left)
+
+    def resolve(to: int) -> Sequence[Address]:
+        return _control_address(office.image, to)
+
+    return Part(office, resolve, close=ties.close, abandon=ties.abandon, ties=ties)
+
+
+@contextlib.contextmanager
+def _tying(config: NodeConfig) -> Iterator[None]:
+    """What zookeeper mode needs is imported in here, and only here."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name != "kazoo":
+            raise
+        raise StartFailed(str(missing)) from missing
+    except Exception as error:
+        from epoka.coordination.zookeeper.session import ZooKeeperError
+
+        if not isinstance(error, ZooKeeperError):
+            raise
+        raise StartFailed(str(error)) from error
+
+
+@contextlib.contextmanager
+def _letting_go(ties: Ties) -> Iterator[None]:
+    """Nothing keeps the session when the node cannot start."""
+    try:
+        yield
+    except BaseException:
+        ties.session.close()
+        raise
+
+
+def _check_cluster_id(known: str | None, ties: Ties, config: NodeConfig) -> None:
+    if known is not None and known != ties.cluster_id:
+        raise StartFailed(
+            f"node {config.node_id} belongs to cluster {known}, but the ensemble at {ties.session.connect} "
+            f"holds cluster {ties.cluster_id}"
+        )
+
+
+def _registered_endpoints(endpoints: tuple[Endpoint, ...]) -> tuple[RegisteredEndpoint, ...]:
+    """As the registry has them, the clients' door first."""
+    doors = sorted(endpoints, key=lambda each: each.name == CONTROL_LISTENER)
+    return tuple(RegisteredEndpoint(each.name, each.host, each.port) for each in doors)
 
 
 def _control_address(image: ClusterImage, broker_id: int) -> Sequence[Address]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from epoka.model.config_keys import BadValue, Value
+from epoka.model.levels import LOWEST_IN_LOG_MODE, FeatureLevel
 from epoka.model.topic_configs import TOPIC_KEYS, default
 from epoka.node.keys import (
     BY_ANY_NAME,
@@ -87,6 +88,11 @@ class NodeConfig(Mapping[str, Value]):
     @property
     def is_controller(self) -> bool:
         return "controller" in self.strings("process.roles")
+
+    @property
+    def zookeeper(self) -> bool:
+        """Whether the cluster is in zookeeper mode."""
+        return self.string("zookeeper.connect") is not None
 
     @property
     def listeners(self) -> tuple[Endpoint, ...]:
@@ -218,10 +224,29 @@ def _contradictions(config: NodeConfig, bad: set[str]) -> Iterator[tuple[tuple[s
             yield (high, low), f"{high} ({above}) must be {word} {low} ({below}): {reason}"
     if not bad & {"process.roles", "listeners", "advertised.listeners"}:
         yield from _door_problems(config)
+    if config.zookeeper and not bad & {"process.roles", "zookeeper.connect"}:
+        yield from _zookeeper_problems(config)
+    elif "epoka.level" not in bad:
+        level = FeatureLevel.parse(config.string("epoka.level") or "")
+        if level < LOWEST_IN_LOG_MODE:
+            sentence = f"log mode starts at level {LOWEST_IN_LOG_MODE}, {level} is for zookeeper mode"
+            yield ("epoka.level",), sentence
     addresses = "controller.quorum.bootstrap.servers"
-    lonely = not config.is_controller and not config.strings(addresses)
+    lonely = not config.zookeeper and not config.is_controller and not config.strings(addresses)
     if lonely and not bad & {"process.roles", addresses}:
         yield (addresses,), f"{addresses} is missing: a broker that is not a controller has to find one"
+
+
+def _zookeeper_problems(config: NodeConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    if config.is_broker and config.is_controller:
+        # A controller waits for ZooKeeper; the brokers' clients must not wait with it.
+        yield ("process.roles",), "process.roles may name one role in zookeeper mode, broker or controller"
+    addresses = "controller.quorum.bootstrap.servers"
+    if config.strings(addresses):
+        yield (
+            (addresses,),
+            f"{addresses} is for log mode; here the ensemble knows the controller",
+        )
 
 
 def _door_problems(config: NodeConfig) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -9,6 +9,7 @@ import re
 
 import msgspec
 
+from epoka.coordination.zookeeper.connect import BadConnectString, Connect
 from epoka.model.config_keys import (
     MAX_INT,
     MAX_LONG,
@@ -22,9 +23,9 @@ from epoka.model.config_keys import (
     one_of,
     some_of,
 )
-from epoka.model.levels import HIGHEST, LOWEST_IN_LOG_MODE, FeatureLevel
+from epoka.model.levels import HIGHEST, FeatureLevel
 
-LEVELS = tuple(level.label for level in FeatureLevel if level >= LOWEST_IN_LOG_MODE)
+LEVELS = tuple(level.label for level in FeatureLevel)
 CLIENT_LISTENER = "PLAINTEXT"
 CONTROL_LISTENER = "CONTROL"
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
@@ -102,6 +103,14 @@ def _unlimited_or_at_least(low: int) -> Check:
 
 def _not_empty(value: Value) -> str | None:
     return None if value else "must not be empty"
+
+
+def _ensemble(value: Value) -> str | None:
+    try:
+        Connect.parse(str(value))
+    except BadConnectString as bad:
+        return str(bad).removeprefix("zookeeper.connect: ").partition(", not ")[0]
+    return None
 
 
 def _cluster_id(value: Value) -> str | None:
@@ -232,6 +241,46 @@ _NETWORK = (
     ConfigKey(
         "socket.connection.setup.timeout.ms", Kind.LONG, 10_000, "How long connecting may take.", at_least(1)
     ),
+)
+
+_ZOOKEEPER = (
+    ConfigKey(
+        "zookeeper.connect",
+        Kind.STRING,
+        None,
+        "The ensemble of a cluster in zookeeper mode: `host:port,host:port/chroot`. Without it the cluster "
+        "is in log mode.",
+        _ensemble,
+    ),
+    ConfigKey(
+        "zookeeper.session.timeout.ms",
+        Kind.INT,
+        18_000,
+        "How long ZooKeeper waits for a silent node before it ends the node's session.",
+        at_least(1),
+    ),
+    ConfigKey(
+        "zookeeper.connection.timeout.ms",
+        Kind.INT,
+        None,
+        "How long a starting node looks for the ensemble. Without it, zookeeper.session.timeout.ms.",
+        at_least(1),
+    ),
+    ConfigKey(
+        "epoka.zookeeper.mechanism",
+        Kind.STRING,
+        "digest",
+        "How the node says who it is, once it has a name: ZooKeeper's own `digest`, or a SASL mechanism.",
+        one_of("digest", "DIGEST-MD5", "PLAIN", "GSSAPI"),
+    ),
+    ConfigKey(
+        "epoka.zookeeper.username",
+        Kind.STRING,
+        None,
+        "Who the node is to the ensemble. With it, what the node creates is for such nodes alone to change.",
+        _not_empty,
+    ),
+    ConfigKey("epoka.zookeeper.password", Kind.PASSWORD, None, "The password of that name."),
 )
 
 _LIVENESS = (
@@ -532,7 +581,8 @@ _LOG = (
 )
 
 NODE_KEYS: dict[str, ConfigKey] = {
-    key.name: key for key in (*_IDENTITY, *_NETWORK, *_LIVENESS, *_TOPICS, *_GROUPS, *_REPLICATION, *_LOG)
+    key.name: key
+    for key in (*_IDENTITY, *_NETWORK, *_ZOOKEEPER, *_LIVENESS, *_TOPICS, *_GROUPS, *_REPLICATION, *_LOG)
 }
 """Every key of a node, by name; the reference page is written from this table."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import logging
 import signal
@@ -62,6 +63,27 @@ class _Driven:
             self.part.abandon()
 
 
+class _Voice:
+    """How another thread reaches a runtime: through its event loop, as long as there is one."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._loop = asyncio.get_running_loop()
+
+    def event(self, event: Any) -> None:
+        self._soon(self._runtime.handle, event)
+
+    def end(self, reason: str) -> None:
+        self._soon(self._runtime.give_up, reason)
+
+    def crash(self, error: Exception) -> None:
+        self._soon(self._runtime.crash, error)
+
+    def _soon(self, call: Callable[..., None], argument: Any) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call, argument)
+
+
 class Node:
     """A broker, a controller, or both, from binding to the end. Many may live in one process."""
 
@@ -93,6 +115,14 @@ class Node:
         """The cores of this node, the controller's first."""
         return tuple(each.part.core for each in self._driven)
 
+    @property
+    def controller_id(self) -> int | None:
+        """Who the controller is, as the ensemble tells it; None where there is none to tell."""
+        for driven in self._driven:
+            if driven.part.ties is not None and driven.part.ties.controller is not None:
+                return driven.part.ties.controller.id
+        return None
+
     async def start(self) -> None:
         """Bind, build, begin, serve; StartFailed when the world does not allow it."""
         config = self.config
@@ -106,6 +136,8 @@ class Node:
             for driven in self._driven:
                 driven.runtime.start()
                 driven.chores.start()
+                if driven.part.ties is not None:
+                    driven.part.ties.start(_Voice(driven.runtime))
             runtimes = [each.runtime for each in self._driven]
             for name, listener in self._listeners.items():
                 # Clients only ever speak to the broker; the controller has no door but the control listener.
@@ -193,6 +225,7 @@ class Node:
             report=self._report,
             on_end=ended,
             clock=self._clock,
+            coordinate=None if part.ties is None else part.ties.perform,
             name=name,
         )
         links = Links(

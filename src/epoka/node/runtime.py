@@ -24,6 +24,7 @@ from epoka.model.events import (
     Exit,
     Hangup,
     Peer,
+    Register,
     Reply,
     Report,
     Request,
@@ -31,6 +32,7 @@ from epoka.model.events import (
     Send,
     StorageFailed,
     Wake,
+    WriteIsr,
 )
 from epoka.model.ledger import LedgerEvent
 
@@ -114,8 +116,10 @@ class Runtime:
         report: Callable[[LedgerEvent], None],
         on_end: Callable[[Ending], None],
         clock: Clock | None = None,
+        coordinate: Callable[[Register | WriteIsr], None] | None = None,
         name: str = "node",
     ) -> None:
+        """`coordinate` does what a core asks of the coordination service, in zookeeper mode."""
         self.core = core
         self.served = dict(core.served)
         """The core's answer is asked for with every request, and it never changes."""
@@ -127,6 +131,7 @@ class Runtime:
         self._carrier = carrier
         self._report = report
         self._on_end = on_end
+        self._coordinate = coordinate
         self._askers: dict[int, Asker] = {}
         self._tokens = itertools.count(1)
         self._events: deque[Event] = deque()
@@ -242,8 +247,10 @@ class Runtime:
                     asker.hang_up(effect.reason)
             elif isinstance(effect, Exit):
                 self._end(Ending(EXIT_CLEAN if effect.clean else EXIT_FAILED, effect.clean, effect.reason))
+            elif isinstance(effect, Register | WriteIsr) and self._coordinate is not None:
+                self._coordinate(effect)
             else:
-                raise TypeError(f"a core asked for {effect!r}, which is no effect")
+                raise TypeError(f"a core asked for {effect!r}, which nobody here can do")
 
     def _set_alarm(self) -> None:
         deadline = self.core.deadline
@@ -271,6 +278,10 @@ class Runtime:
         if self.ending is None:
             self.ending = ending
             self._on_end(ending)
+
+    def give_up(self, reason: str) -> None:
+        """The world does not let the node go on."""
+        self._end(Ending(EXIT_FAILED, False, reason))
 
     def crash(self, error: Exception) -> None:
         """Our bug: write down how it came to that, and end."""

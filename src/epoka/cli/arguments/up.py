@@ -22,6 +22,20 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "--data", type=path, metavar="DIR", help="keep everything here (default: a temporary place)"
     )
+    parser.add_argument(
+        "--controllers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how many may be the controller, in zookeeper mode (default: 1)",
+    )
+    parser.add_argument(
+        "--zookeepers",
+        type=int,
+        default=1,
+        metavar="1|3|5",
+        help="nodes of the ensemble that is started, in zookeeper mode (default: 1)",
+    )
     add_setting(parser, "a setting of every node")
 
 
