@@ -11,6 +11,7 @@ import itertools
 import uuid
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from epoka.broker.config import BrokerConfig, Listener
 from epoka.broker.core import BrokerCore
@@ -37,6 +38,7 @@ from epoka.model.events import (
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import HIGHEST, FeatureLevel
 from epoka.wire import codec, records
+from epoka.wire.encoded import Encoded
 
 CLUSTER = "test-cluster"
 HUNG_UP = "hung up"
@@ -85,6 +87,7 @@ class World:
         self.cut: set[tuple[int, int]] = set()
         self.holding: Callable[[int, int, Any], bool] | None = None
         self.held: list[Callable[[], None]] = []
+        self._open: WeakKeyDictionary[Encoded, Any] = WeakKeyDictionary()
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = itertools.count()
         self._tokens = itertools.count(1)
@@ -237,7 +240,15 @@ class World:
             self._perform(receiver, receiver.core.handle(request, self.now))
 
         self._later(send.timeout_ms, lambda: reply(None))
-        self._gated(sender.node_id, send.to, send.message, deliver)
+        self._gated(sender.node_id, send.to, self._opened(send.message), deliver)
+
+    def _opened(self, message: Any) -> Any:
+        """What a test sees of a message; the same object as long as the same bytes are sent."""
+        if not isinstance(message, Encoded):
+            return message
+        if message not in self._open:
+            self._open[message] = codec.opened(message)
+        return self._open[message]
 
     def _gated(self, sender: int, receiver: int, message: Any, go: Callable[[], None]) -> None:
         if (sender, receiver) in self.cut:
@@ -312,4 +323,4 @@ def batch(*values: bytes, timestamp: int = 1_000, **about: Any) -> bytearray:
 
 
 def _through_the_codec(message: Any, version: int) -> Any:
-    return codec.decode(type(message), version, bytearray(codec.encode(message, version)))
+    return codec.decode(codec.class_of(message), version, bytearray(codec.encode(message, version)))

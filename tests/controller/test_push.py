@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from epoka.controller.config import ControllerConfig
@@ -30,6 +32,7 @@ from epoka.model.levels import FEATURE_NAME, FeatureLevel
 from epoka.model.records import decode_record, encode_record
 from epoka.model.registrations import Endpoint, Feature
 from epoka.wire import codec
+from epoka.wire.encoded import Encoded
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import alter_partition, create_topics, delete_topics, isr_change
 from epoka.wire.messages import leader_and_isr as lai
@@ -56,6 +59,8 @@ class Desk:
         self.now = NOW
         self.open: list[Send] = []
         self.sent: list[Send] = []
+        self.carried: list[Send] = []
+        """The same, as they left the controller."""
         self.answers: dict[int, Any] = {}
         self.ledger: list[Any] = []
         self._tokens = itertools.count(1)
@@ -74,8 +79,10 @@ class Desk:
     def perform(self, effects: list[Any]) -> None:
         for effect in effects:
             if isinstance(effect, Send):
-                # What is sent can be written in its version.
+                # What is sent can be written in its version, and read.
                 codec.encode(effect.message, effect.version)
+                self.carried.append(effect)
+                effect = msgspec.structs.replace(effect, message=codec.opened(effect.message))
                 self.open.append(effect)
                 self.sent.append(effect)
             elif isinstance(effect, Respond):
@@ -241,7 +248,7 @@ def test_a_failed_connection_is_tried_again_after_a_pause_while_the_generation_l
     desk.now += 1
     desk.handle(Wake())
     again = next(each for each in desk.open if each.to == 1)
-    assert again.message is first.message and again.token != first.token
+    assert again.message == first.message and again.token != first.token
 
 
 def test_the_queue_ends_with_its_generation():
@@ -328,6 +335,94 @@ def test_a_broker_that_cannot_be_reached_does_not_fill_the_memory():
         for topic in each.message.topic_states
     }
     assert len(told) == 2 * MOST_QUEUED + 1
+
+
+def test_a_broker_that_could_not_be_reached_hears_of_topics_that_ended():
+    desk = three()
+    desk.create("orders", 1, 2)
+    desk.create("ended", 2)
+    held = next(each for each in desk.open if each.to == 1)
+    for each in [each for each in desk.open if each is not held]:
+        desk.answer(each)
+    for number in range(MOST_QUEUED):
+        if number == MOST_QUEUED // 2:
+            desk.ask(delete_topics.DeleteTopicsRequest(topic_names=("ended",)), 5)
+        desk.create(f"t{number}", 2)
+    assert desk.core._push._channels[1].behind
+    desk.ask(delete_topics.DeleteTopicsRequest(topic_names=("t1",)), 5)
+    desk.sent.clear()
+    desk.answer_all()
+    updates = [
+        each.message
+        for each in desk.sent
+        if each.to == 1 and isinstance(each.message, um.UpdateMetadataRequest)
+    ]
+    rows = {topic.topic_name: topic.partition_states[0] for each in updates for topic in each.topic_states}
+    assert rows["ended"].leader == rows["t1"].leader == -2
+    assert rows["t2"].leader == 2
+
+
+SHARED_LEVELS = [level for level in LEVELS if level >= FeatureLevel.SHARED_UPDATES]
+
+
+@pytest.mark.parametrize("level", SHARED_LEVELS, ids=str)
+class TestOneUpdateForEveryBroker:
+    def updates(self, desk: Desk) -> list[Encoded]:
+        return [
+            each.message for each in desk.carried if codec.class_of(each.message) is um.UpdateMetadataRequest
+        ]
+
+    def test_all_brokers_get_the_same_bytes(self, level):
+        desk = three(level)
+        desk.carried.clear()
+        desk.create("orders", 1, 2)
+        desk.answer_all()
+        first, *others = self.updates(desk)
+        assert len(others) == 2 and all(each is first for each in others)
+
+    def test_a_takeover_makes_everything_once(self, level):
+        desk = Desk(level)
+        desk.registry(b1=100, b2=101, b3=102)
+        first, *others = self.updates(desk)
+        assert len(others) == 2 and all(each is first for each in others)
+
+    def test_the_bytes_are_free_when_the_last_broker_has_answered(self, level):
+        desk = three(level)
+        desk.create("orders", 3)
+        update = weakref.ref(self.updates(desk)[-1])
+        desk.carried.clear()
+        desk.answer(next(each for each in desk.open if each.to == 1))
+        desk.answer(next(each for each in desk.open if each.to == 2))
+        desk.carried.clear()
+        assert update() is not None
+        desk.answer_all()
+        desk.carried.clear()
+        assert update() is None
+
+    def test_brokers_that_could_not_be_reached_catch_up_on_the_same_bytes(self, level):
+        desk = three(level)
+        desk.create("orders", 3)
+        held = [each for each in desk.open if each.to in (1, 2)]
+        for number in range(MOST_QUEUED + 1):
+            desk.create(f"t{number}", 3)
+            for each in [each for each in desk.open if each.to == 3]:
+                desk.answer(each)
+        desk.carried.clear()
+        for each in held:
+            desk.answer(each)
+        first, second = self.updates(desk)
+        assert first is second
+        assert len(codec.opened(first).topic_states) == MOST_QUEUED + 2
+
+
+@pytest.mark.parametrize("level", [FeatureLevel.GENERATIONS, FeatureLevel.HEARTBEATS], ids=str)
+def test_below_shared_updates_every_broker_has_a_request_of_its_own(level):
+    desk = three(level)
+    desk.carried.clear()
+    desk.create("orders", 1, 2)
+    desk.answer_all()
+    updates = [each.message for each in desk.carried if isinstance(each.message, um.UpdateMetadataRequest)]
+    assert [each.broker_epoch for each in updates] == [102, 100, 101]
 
 
 class TestRegistry:

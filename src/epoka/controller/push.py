@@ -13,61 +13,36 @@ maximum raised by hearsay would cover requests made for lives that were over by 
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from epoka import fencing
+from epoka.controller.control_bodies import Flags
+from epoka.controller.control_requests import ControlRequests, Gone, none_new
 from epoka.controller.decision import refusal
 from epoka.controller.state import ControllerState
 from epoka.model.events import Effect, RegistryEntry, Send
-from epoka.model.image import LEADER_UNCHANGED, PartitionRef, Topic
+from epoka.model.image import LEADER_UNCHANGED, ClusterImage, PartitionRef, Topic
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FeatureLevel
+from epoka.model.partitions import Rows
 from epoka.model.records import MetadataRecord
-from epoka.model.registrations import BrokerRegistration, Endpoint
+from epoka.wire.encoded import Encoded
 from epoka.wire.error_codes import ErrorCode
-from epoka.wire.messages import leader_and_isr as lai
 from epoka.wire.messages import metadata_records as m
 from epoka.wire.messages import stop_replica as sr
-from epoka.wire.messages import update_metadata as um
 
 RETRY_MS: Final = 100
 LANE: Final = 1
 MOST_QUEUED: Final = 500
 """A longer queue is replaced by the whole state: a broker that can't be reached must not fill our memory."""
-DELETED: Final = -2
-"""The leader that UpdateMetadata gives for partitions of a topic that is no more."""
 _FIRST_TOKEN: Final = 1 << 40
 """Tokens of the ledger's requests count from 1; these never meet them."""
-
-
-class Versions(msgspec.Struct, frozen=True):
-    leader_and_isr: int
-    update_metadata: int
-    stop_replica: int
-
-    @property
-    def grouped(self) -> bool:
-        """KIP-380 names each topic once."""
-        return self.leader_and_isr >= 2
-
-    @property
-    def shared(self) -> bool:
-        """One payload for every broker: the maximum generation instead of the receiver's own."""
-        return self.leader_and_isr >= 5
-
-
-VERSIONS: Final = {
-    FeatureLevel.LEGACY: Versions(1, 4, 0),
-    FeatureLevel.GENERATIONS: Versions(2, 5, 1),
-    FeatureLevel.HEARTBEATS: Versions(2, 5, 1),
-    FeatureLevel.SHARED_UPDATES: Versions(5, 7, 4),
-    FeatureLevel.ELIGIBLE_ISR: Versions(5, 8, 4),
-    FeatureLevel.FETCH_EPOCHS: Versions(5, 8, 4),
-}
 
 
 class Offline(msgspec.Struct, frozen=True):
@@ -82,12 +57,14 @@ class _Item(msgspec.Struct, frozen=True):
     version: int
     offset: int
     """How far the image was when the request was made."""
+    deleted: Mapping[str, Gone] = {}
+    """Topics whose end it tells of."""
 
 
 class _Channel:
     """What one life of a broker is still to be told."""
 
-    __slots__ = ("acknowledged", "broker_id", "epoch", "in_flight", "queue", "retry_ms")
+    __slots__ = ("acknowledged", "behind", "broker_id", "deleted", "epoch", "in_flight", "queue", "retry_ms")
 
     def __init__(self, broker_id: int, epoch: int) -> None:
         self.broker_id = broker_id
@@ -96,6 +73,10 @@ class _Channel:
         self.in_flight: int | None = None
         self.retry_ms: int | None = None
         self.acknowledged = -1
+        self.behind = False
+        """Has to be told everything as soon as it can be told anything; until then changes are not queued."""
+        self.deleted: dict[str, Gone] = {}
+        """What everything does not name, because it is no more, for one who is behind."""
 
 
 class _Changes:
@@ -106,15 +87,31 @@ class _Changes:
     def __init__(self) -> None:
         self.roles: dict[tuple[str, int], bool] = {}
         """Partitions whose hosts need LeaderAndIsr, and whether they are new."""
-        self.stops: dict[tuple[int, bool], dict[tuple[str, int], None]] = {}
-        """Broker and whether to delete, to partitions."""
-        self.deleted: dict[str, tuple[Topic, list[tuple[int, tuple[int, ...]]]]] = {}
+        self.stops: dict[int, dict[bool, dict[tuple[str, int], None]]] = {}
+        """Broker, then whether to delete, to partitions."""
+        self.deleted: dict[str, Gone] = {}
+
+
+class _Roles:
+    """The rows of partitions whose hosts need LeaderAndIsr, and which of them concern a broker."""
+
+    __slots__ = ("_by_host", "_is_new", "_rows")
+
+    def __init__(self, image: ClusterImage, roles: Mapping[tuple[str, int], bool]) -> None:
+        rows = image.rows_of(roles)
+        is_new = np.fromiter(roles.values(), np.bool_, len(roles))
+        rows, is_new = rows[rows >= 0], is_new[rows >= 0]
+        order = image.order_of(rows)
+        self._rows, self._is_new = rows[order], is_new[order]
+        self._by_host = image.partitions.places_by_host(self._rows)
+
+    def of(self, broker_id: int) -> tuple[Rows, Flags] | None:
+        places = self._by_host.get(broker_id)
+        return None if places is None else (self._rows[places], self._is_new[places])
 
 
 class Push:
     def __init__(self, state: ControllerState, controller_epoch: int) -> None:
-        self.controller_epoch = controller_epoch
-        self.max_epoch = -1
         self.ready = False
         """Nothing is sent before the registry has been seen once."""
         self.events: list[LedgerEvent] = []
@@ -122,11 +119,18 @@ class Push:
         self.offline: list[Offline] = []
         """Partitions that brokers said they can't hold; the core takes them."""
         self._state = state
+        self._requests = ControlRequests(state, controller_epoch)
+        self._last_whole: tuple[tuple[int, int], weakref.ref[Encoded]] | None = None
         self._seen: dict[int, int] = {}
         self._channels: dict[int, _Channel] = {}
         self._changes = _Changes()
         self._asked: dict[int, tuple[int, int]] = {}
         self._next_token = _FIRST_TOKEN
+
+    @property
+    def max_epoch(self) -> int:
+        """The greatest generation in the last picture of the registry."""
+        return self._requests.max_epoch
 
     @property
     def deadline(self) -> int | None:
@@ -143,7 +147,8 @@ class Push:
                 continue
             channel = self._channels.get(broker.id)
             if channel is not None:
-                offsets.append(channel.acknowledged if channel.queue else image.offset)
+                told = not channel.queue and not channel.behind
+                offsets.append(image.offset if told else channel.acknowledged)
         return min(offsets, default=None)
 
     # What the registry tells.
@@ -152,7 +157,7 @@ class Push:
         """A new picture. Channels of lives that it does not show are closed before anything is decided, so
         nothing that follows from the change is sent to a life that is over."""
         self._seen = {entry.id: entry.epoch for entry in registrations}
-        self.max_epoch = max(self._seen.values(), default=-1)
+        self._requests.max_epoch = max(self._seen.values(), default=-1)
         for channel in list(self._channels.values()):
             if not self._may_talk_to(channel.broker_id, channel.epoch):
                 del self._channels[channel.broker_id]
@@ -161,7 +166,7 @@ class Push:
         level, seen = self._state.image.level, self._seen.get(broker_id)
         if level < FeatureLevel.GENERATIONS:
             return seen is not None
-        if VERSIONS[level].shared:
+        if self._requests.versions.shared:
             return seen == epoch
         return seen is None or epoch >= seen
 
@@ -201,7 +206,7 @@ class Push:
         changes.deleted[topic.name] = (topic, gone)
 
     def _note_stop(self, broker_id: int, partition: tuple[str, int], *, delete: bool) -> None:
-        self._changes.stops.setdefault((broker_id, delete), {})[partition] = None
+        self._changes.stops.setdefault(broker_id, {}).setdefault(delete, {})[partition] = None
 
     def stop(self, broker_id: int, refs: Iterable[PartitionRef]) -> None:
         """Have a broker stop following, and keep what it has; goes with the next push."""
@@ -217,30 +222,25 @@ class Push:
             return []
         new = self._open_and_close()
         everybody = delta.level_changed
-        versions = VERSIONS[image.level]
-        touched = [
-            PartitionRef(topic, index)
-            for topic_id, index in delta.changed_partitions
-            if (topic := image.topic(topic_id)) is not None
-        ]
+        rows = image.rows_of(delta.changed_partitions)
+        rows = rows[rows >= 0]
         update = whole = None
-        if touched or changes.deleted or delta.changed_brokers:
-            update = self._update_metadata(versions, touched, changes.deleted)
-        roles = [
-            (PartitionRef(topic, index), is_new)
-            for (name, index), is_new in changes.roles.items()
-            if (topic := image.topic(name)) is not None
-        ]
+        if len(rows) or changes.deleted or delta.changed_brokers:
+            update = self._requests.update_metadata(image.in_order(rows), changes.deleted)
+        roles = _Roles(image, changes.roles)
         for channel in self._channels.values():
             if everybody or channel.broker_id in new:
                 if whole is None:
-                    whole = self._update_metadata(versions, image.all_partitions(), changes.deleted)
-                self._queue_everything(channel, versions, whole)
+                    whole = self._whole(changes.deleted)
+                self._queue_everything(channel, whole, changes.deleted)
+            elif channel.behind:
+                channel.deleted |= changes.deleted
             else:
-                self._queue_roles(channel, versions, roles)
+                if (own := roles.of(channel.broker_id)) is not None:
+                    self._queue_roles(channel, *own)
                 if update is not None:
-                    self._queue(channel, update, versions.update_metadata)
-            self._queue_stops(channel, versions, changes)
+                    self._queue_update(channel, update, changes.deleted)
+            self._queue_stops(channel, changes)
         return self._send_all(now)
 
     def _open_and_close(self) -> set[int]:
@@ -260,40 +260,63 @@ class Push:
 
     # Queues.
 
-    def _queue(self, channel: _Channel, message: Any, version: int) -> None:
-        if not VERSIONS[self._state.image.level].shared and self._state.image.level > FeatureLevel.LEGACY:
+    def _queue(
+        self, channel: _Channel, message: Any, version: int, deleted: Mapping[str, Gone] | None = None
+    ) -> None:
+        if not self._requests.versions.shared and self._state.image.level > FeatureLevel.LEGACY:
             message = msgspec.structs.replace(message, broker_epoch=channel.epoch)
-        channel.queue.append(_Item(message, version, self._state.image.offset))
+        channel.queue.append(_Item(message, version, self._state.image.offset, deleted or {}))
 
-    def _queue_everything(
-        self, channel: _Channel, versions: Versions, whole: um.UpdateMetadataRequest
-    ) -> None:
-        hosted = [(ref, False) for ref in self._state.image.hosted_by(channel.broker_id)]
-        self._queue_roles(channel, versions, hosted)
-        self._queue(channel, whole, versions.update_metadata)
+    def _queue_update(self, channel: _Channel, update: Any, deleted: Mapping[str, Gone]) -> None:
+        self._queue(channel, update, self._requests.versions.update_metadata, deleted)
 
-    def _queue_roles(
-        self, channel: _Channel, versions: Versions, roles: Sequence[tuple[PartitionRef, bool]]
-    ) -> None:
+    def _queue_everything(self, channel: _Channel, whole: Any, deleted: Mapping[str, Gone]) -> None:
         image = self._state.image
-        hosted = [(ref, is_new) for ref, is_new in roles if channel.broker_id in image.state(ref).replicas]
-        if hosted:
-            self._queue(channel, self._leader_and_isr(versions, hosted), versions.leader_and_isr)
+        hosted = image.in_order(image.partitions.rows_hosted_by(channel.broker_id))
+        if len(hosted):
+            self._queue_roles(channel, hosted, none_new(hosted))
+        self._queue_update(channel, whole, deleted)
+        channel.behind = False
+        channel.deleted = {}
 
-    def _queue_stops(self, channel: _Channel, versions: Versions, changes: _Changes) -> None:
-        for (broker_id, delete), partitions in changes.stops.items():
-            if broker_id == channel.broker_id:
-                request = self._stop_replica(versions, list(partitions), delete=delete)
-                self._queue(channel, request, versions.stop_replica)
+    def _catch_up(self, channel: _Channel) -> None:
+        """Tell of what is no more in a request of its own, so that the large one is the same for others."""
+        if channel.deleted:
+            ended = self._requests.update_metadata(np.zeros(0, np.int64), channel.deleted)
+            self._queue_update(channel, ended, channel.deleted)
+        self._queue_everything(channel, self._whole({}), {})
+
+    def _queue_roles(self, channel: _Channel, rows: Rows, is_new: Flags) -> None:
+        request = self._requests.leader_and_isr(rows, is_new)
+        self._queue(channel, request, self._requests.versions.leader_and_isr)
+
+    def _queue_stops(self, channel: _Channel, changes: _Changes) -> None:
+        for delete, partitions in changes.stops.get(channel.broker_id, {}).items():
+            request = self._requests.stop_replica(list(partitions), delete=delete)
+            self._queue(channel, request, self._requests.versions.stop_replica)
+
+    def _whole(self, deleted: Mapping[str, Gone]) -> Any:
+        """UpdateMetadata with everything; the same bytes for all who need it while nothing changes."""
+        image = self._state.image
+        key = (image.offset, self._requests.max_epoch)
+        if not deleted and self._last_whole is not None and self._last_whole[0] == key:
+            found = self._last_whole[1]()
+            if found is not None:
+                return found
+        whole = self._requests.update_metadata(image.all_rows(), deleted)
+        if not deleted and isinstance(whole, Encoded):
+            # Whoever still has to send it keeps it; nobody else does.
+            self._last_whole = (key, weakref.ref(whole))
+        return whole
 
     def _shorten(self, channel: _Channel) -> None:
-        """Instead of a long story the way things are now; only what has to be given up can't be told so."""
-        versions = VERSIONS[self._state.image.level]
+        """Instead of a long story the way things will be; only what has to be given up can't be told so."""
         first = [channel.queue[0]] if channel.in_flight is not None else []
         stops = [each for each in channel.queue if isinstance(each.message, sr.StopReplicaRequest)]
+        for dropped in channel.queue:
+            channel.deleted |= dropped.deleted
         channel.queue = deque(first + [each for each in stops if each not in first])
-        whole = self._update_metadata(versions, self._state.image.all_partitions(), {})
-        self._queue_everything(channel, versions, whole)
+        channel.behind = True
 
     def wake(self, now: int) -> list[Effect]:
         for channel in self._channels.values():
@@ -310,7 +333,11 @@ class Push:
         return effects
 
     def _send(self, channel: _Channel) -> list[Effect]:
-        if channel.in_flight is not None or channel.retry_ms is not None or not channel.queue:
+        if channel.in_flight is not None or channel.retry_ms is not None:
+            return []
+        if channel.behind:
+            self._catch_up(channel)
+        if not channel.queue:
             return []
         item = channel.queue[0]
         token = self._next_token
@@ -366,161 +393,3 @@ class Push:
         )
         if offline:
             self.offline.append(Offline(broker_id, offline))
-
-    # Messages.
-
-    def _about(self, versions: Versions) -> dict[str, Any]:
-        about = {"controller_id": self._state.node_id, "controller_epoch": self.controller_epoch}
-        if versions.shared:
-            about["max_broker_epoch"] = self.max_epoch
-        return about
-
-    def _leader_and_isr(
-        self, versions: Versions, partitions: Sequence[tuple[PartitionRef, bool]]
-    ) -> lai.LeaderAndIsrRequest:
-        image = self._state.image
-        rows: dict[str, list[lai.LeaderAndIsrPartitionState]] = {}
-        leaders: dict[int, None] = {}
-        for ref, is_new in partitions:
-            state = image.state(ref)
-            leaders[state.leader] = None
-            rows.setdefault(ref.topic.name, []).append(
-                lai.LeaderAndIsrPartitionState(
-                    topic_name="" if versions.grouped else ref.topic.name,
-                    partition_index=ref.index,
-                    controller_epoch=self.controller_epoch,
-                    leader=state.leader,
-                    leader_epoch=state.leader_epoch,
-                    isr=state.isr,
-                    partition_epoch=state.partition_epoch,
-                    replicas=state.replicas,
-                    is_new=is_new,
-                )
-            )
-        live = [broker for each in sorted(leaders) if (broker := image.broker(each)) is not None]
-        about = self._about(versions)
-        about["live_leaders"] = tuple(
-            lai.LeaderAndIsrLiveLeader(broker_id=broker.id, host_name=door.host, port=door.port)
-            for broker in live
-            if (door := _door(broker)) is not None
-        )
-        if versions.grouped:
-            about["topic_states"] = tuple(
-                lai.LeaderAndIsrTopicState(topic_name=name, partition_states=tuple(states))
-                for name, states in rows.items()
-            )
-        else:
-            about["ungrouped_partition_states"] = tuple(each for states in rows.values() for each in states)
-        return lai.LeaderAndIsrRequest(**about)
-
-    def _update_metadata(
-        self,
-        versions: Versions,
-        refs: Sequence[PartitionRef],
-        deleted: dict[str, tuple[Topic, list[tuple[int, tuple[int, ...]]]]],
-    ) -> um.UpdateMetadataRequest:
-        image = self._state.image
-        rows: dict[Topic, list[um.UpdateMetadataPartitionState]] = {}
-        for topic, gone in deleted.values():
-            if image.topic(topic.name) is None:
-                rows[topic] = [
-                    self._row(versions, topic, index, DELETED, -1, -1, (), replicas)
-                    for index, replicas in gone
-                ]
-        for ref in refs:
-            state = image.state(ref)
-            rows.setdefault(ref.topic, []).append(
-                self._row(
-                    versions,
-                    ref.topic,
-                    ref.index,
-                    state.leader,
-                    state.leader_epoch,
-                    state.partition_epoch,
-                    state.isr,
-                    state.replicas,
-                )
-            )
-        about = self._about(versions)
-        about["live_brokers"] = self._live_brokers(versions)
-        if versions.grouped:
-            about["topic_states"] = tuple(
-                um.UpdateMetadataTopicState(
-                    topic_name=topic.name, topic_id=topic.id, partition_states=tuple(states)
-                )
-                for topic, states in rows.items()
-            )
-        else:
-            about["ungrouped_partition_states"] = tuple(each for states in rows.values() for each in states)
-        return um.UpdateMetadataRequest(**about)
-
-    def _row(
-        self,
-        versions: Versions,
-        topic: Topic,
-        index: int,
-        leader: int,
-        leader_epoch: int,
-        partition_epoch: int,
-        isr: tuple[int, ...],
-        replicas: tuple[int, ...],
-    ) -> um.UpdateMetadataPartitionState:
-        known = self._state.image.brokers
-        return um.UpdateMetadataPartitionState(
-            topic_name="" if versions.grouped else topic.name,
-            partition_index=index,
-            controller_epoch=self.controller_epoch,
-            leader=leader,
-            leader_epoch=leader_epoch,
-            isr=isr,
-            partition_epoch=partition_epoch,
-            replicas=replicas,
-            offline_replicas=tuple(each for each in replicas if each not in known),
-        )
-
-    def _live_brokers(self, versions: Versions) -> tuple[um.UpdateMetadataBroker, ...]:
-        """An inactive broker is as good as absent (KIP-343), unless the version can say that it is there."""
-        told = versions.update_metadata >= 8
-        return tuple(
-            um.UpdateMetadataBroker(
-                id=broker.id,
-                endpoints=tuple(
-                    um.UpdateMetadataEndpoint(
-                        port=each.port,
-                        host=each.host,
-                        listener=each.name,
-                        security_protocol=each.security_protocol,
-                    )
-                    for each in broker.endpoints
-                ),
-                rack=broker.rack,
-                broker_epoch=broker.epoch if told else -1,
-                fenced=told and broker.fenced,
-                in_controlled_shutdown=told and broker.in_controlled_shutdown,
-            )
-            for broker in self._state.image.brokers.values()
-            if told or not broker.fenced
-        )
-
-    def _stop_replica(
-        self, versions: Versions, partitions: Sequence[tuple[str, int]], *, delete: bool
-    ) -> sr.StopReplicaRequest:
-        about = self._about(versions)
-        about["delete_partitions"] = delete
-        if versions.grouped:
-            topics: dict[str, list[int]] = {}
-            for name, index in partitions:
-                topics.setdefault(name, []).append(index)
-            about["topics"] = tuple(
-                sr.StopReplicaTopic(name=name, partition_indexes=tuple(indexes))
-                for name, indexes in topics.items()
-            )
-        else:
-            about["ungrouped_partitions"] = tuple(
-                sr.StopReplicaPartition(topic_name=name, partition_index=index) for name, index in partitions
-            )
-        return sr.StopReplicaRequest(**about)
-
-
-def _door(broker: BrokerRegistration) -> Endpoint | None:
-    return broker.control_endpoint or (broker.endpoints[0] if broker.endpoints else None)

@@ -193,16 +193,42 @@ class ClusterImage:
 
     def refs(self, rows: Rows) -> list[PartitionRef]:
         """The names of table rows, in the order of topic name and index."""
-        if not len(rows):
-            return []
+        rows = self.in_order(rows)
         slots, indexes = self.partitions.topic[rows], self.partitions.index[rows]
-        order = np.lexsort((indexes, self._topic_ranks()[slots]))
-        named = []
-        for slot, index in zip(slots[order].tolist(), indexes[order].tolist()):
-            entry = self._slots[slot]
-            assert entry is not None
-            named.append(PartitionRef(entry.topic, index))
-        return named
+        return [
+            PartitionRef(self.topic_in(slot), index) for slot, index in zip(slots.tolist(), indexes.tolist())
+        ]
+
+    # Table rows, for whoever reads whole columns.
+
+    def in_order(self, rows: Rows) -> Rows:
+        """Rows in the order of topic name and index."""
+        return rows[self.order_of(rows)]
+
+    def order_of(self, rows: Rows) -> Rows:
+        """Where in `rows` the first one stands by topic name and index, then the second, and so on."""
+        table = self.partitions
+        return np.lexsort((table.index[rows], self._topic_ranks()[table.topic[rows]]))
+
+    def all_rows(self) -> Rows:
+        """Every row, in the order of topic name and index."""
+        columns = [np.frombuffer(self._by_name[name].rows, np.int32) for name in sorted(self._by_name)]
+        rows = np.concatenate([np.zeros(0, np.int64), *columns])
+        return rows[rows >= 0]
+
+    def rows_of(self, partitions: Iterable[tuple[str | UUID, int]]) -> Rows:
+        """The row of each of these partitions, -1 for one that does not exist."""
+        found = array("q")
+        for topic, index in partitions:
+            entry = self._entry(topic)
+            found.append(entry.row(index) if entry else -1)
+        return np.array(found, np.int64)
+
+    def topic_in(self, slot: int) -> Topic:
+        """Whose partitions have this number in the table's column `topic`."""
+        entry = self._slots[slot]
+        assert entry is not None
+        return entry.topic
 
     def state(self, ref: PartitionRef) -> PartitionState:
         """The state of a partition that is known to exist."""

@@ -190,6 +190,21 @@ class PartitionTable:
         first = self.replicas_length[rows]
         return self.each_once(rows[(place >= first) & (place < first + self.isr_length[rows])])
 
+    def places_by_host(self, rows: Rows) -> dict[int, Rows]:
+        """Broker to the places in `rows`, ascending, of those that have it in their assignment."""
+        lengths = self.replicas_length[rows].astype(np.int64)
+        total = int(lengths.sum())
+        if not total:
+            return {}
+        places = np.repeat(np.arange(len(rows)), lengths)
+        within = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        hosts = self.pool[self.block[rows][places] + within]
+        order = np.lexsort((places, hosts))
+        hosts = hosts[order]
+        firsts = np.flatnonzero(np.diff(hosts, prepend=hosts[0] - 1))
+        parts = np.split(places[order], firsts[1:])
+        return dict(zip(hosts[firsts].tolist(), parts, strict=True))
+
     def each_once(self, rows: Rows) -> Rows:
         """Rows in order, without repetitions."""
         # As np.unique, which would load the masked arrays of numpy for it, a good part of a cold start.

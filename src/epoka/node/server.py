@@ -23,7 +23,7 @@ import msgspec
 from epoka.model.events import Disconnected, Peer
 from epoka.node.lines import Sparing
 from epoka.node.runtime import Runtime
-from epoka.node.switchboard import connection_numbers
+from epoka.node.switchboard import ELEMENTS_AMONG_NODES, connection_numbers
 from epoka.wire.apis import APIS
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.errors import WireError
@@ -65,6 +65,7 @@ class Listener:
         self.runtimes = tuple(runtimes)
         self.control = control
         self.limits = limits or ServerLimits()
+        self.max_elements = ELEMENTS_AMONG_NODES if control else self.limits.max_elements
         self.name = name
         self.connections: dict[int, Connection] = {}
         self.queued_bytes = 0
@@ -404,7 +405,7 @@ class Connection(asyncio.BufferedProtocol):
                 )
             return
         try:
-            header, message = decode_request(frame, max_elements=self._listener.limits.max_elements)
+            header, message = decode_request(frame, max_elements=self._listener.max_elements)
         except WireError as error:
             self.refuse(f"{APIS[api_key].name} version {version} cannot be read: {error}")
             return

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from epoka.model.events import Disconnected, Peer, Reply, Send
 from epoka.node.runtime import Runtime, reply_none
@@ -27,6 +27,10 @@ def open_gate(sender: int, receiver: int, message: Any, go: Callable[[], None]) 
     """Let everything through."""
     go()
 
+
+ELEMENTS_AMONG_NODES: Final = 32_000_000
+"""How many elements a message between nodes may have in all. UpdateMetadata for half a million partitions has
+three and a half million, which nobody else may send us."""
 
 connection_numbers = itertools.count(1)
 """One number a connection, for all nodes of this process."""
@@ -186,4 +190,5 @@ class Switchboard:
 
 
 def _through_the_codec(message: Any, version: int) -> Any:
-    return codec.decode(type(message), version, bytearray(b"").join(codec.encode_parts(message, version)))
+    written = bytearray(b"").join(codec.encode_parts(message, version))
+    return codec.decode(codec.class_of(message), version, written, max_elements=ELEMENTS_AMONG_NODES)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import struct
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from epoka.wire.decoder import Decoder, compile_decoder
 from epoka.wire.diagnosis import diagnosis
+from epoka.wire.encoded import Encoded
 from epoka.wire.encoder import Encoder, compile_encoder
 from epoka.wire.errors import EncodeError, Malformed, Truncated, UnsupportedVersion
 from epoka.wire.notation import Schema, Section, parse, struct_fields
@@ -38,7 +39,7 @@ _bytes_decoders: dict[tuple[type, int], Decoder] = {}
 _any_decoders: dict[tuple[type, int], Decoder] = {}
 
 
-def encode(message: msgspec.Struct, version: int) -> bytes:
+def encode(message: msgspec.Struct | Encoded, version: int) -> bytes:
     """The bytes of a message at a version."""
     key = (type(message), version)
     encoder = _encoders.get(key) or _new_encoder(*key)
@@ -48,9 +49,9 @@ def encode(message: msgspec.Struct, version: int) -> bytes:
         raise _explained(message, version, error) from error
 
 
-def encode_parts(message: msgspec.Struct, version: int) -> list[bytes | memoryview]:
+def encode_parts(message: msgspec.Struct | Encoded, version: int) -> list[bytes | memoryview]:
     """As `encode`, but large byte strings stay the objects they are, for one gathering write."""
-    key = (type(message), version)
+    key: tuple[type, int] = (type(message), version)
     encoder = _encoders.get(key) or _new_encoder(*key)
     try:
         parts = encoder(message)
@@ -118,6 +119,18 @@ def decode_prefix(
     return message, stop
 
 
+def class_of(message: Any) -> type[Any]:
+    """What the receiver of a message will hold."""
+    return message.message_class if isinstance(message, Encoded) else type(message)
+
+
+def opened(message: Any, *, max_elements: int = DEFAULT_MAX_ELEMENTS) -> Any:
+    """The message itself, also of one that is bytes already."""
+    if isinstance(message, Encoded):
+        return decode(message.message_class, message.version, message.body, max_elements=max_elements)
+    return message
+
+
 def schema_of(cls: type) -> Schema:
     """The schema that a message class was generated from."""
     module = cls.__module__
@@ -146,12 +159,17 @@ def section_of(cls: type) -> tuple[Schema, Section]:
 @cache
 def _has_records(cls: type) -> bool:
     """Whether a class holds byte strings that are worth not copying."""
+    if cls is Encoded:
+        return True
     schema, _ = section_of(cls)
     fields = struct_fields(schema.structs[cls.__name__], schema.structs)
     return any(field.type.name in ("records", "bytes") for field in fields)
 
 
 def _new_encoder(cls: type, version: int) -> Encoder:
+    if cls is Encoded:
+        _encoders[cls, version] = partial(Encoded.at, version=version)
+        return _encoders[cls, version]
     schema, section = section_of(cls)
     if version not in section.versions:
         raise EncodeError(f"{cls.__name__} has no version {version}")
@@ -171,7 +189,7 @@ def _new_decoder(cls: type, version: int, *, from_bytes: bool) -> Decoder:
     return decoder
 
 
-def _explained(message: msgspec.Struct, version: int, error: Exception) -> EncodeError:
+def _explained(message: Any, version: int, error: Exception) -> EncodeError:
     schema, section = section_of(type(message))
     found = diagnosis(message, schema, section, version) or f"{type(error).__name__}: {error}"
     return EncodeError(f"{type(message).__name__} v{version}: {found}")

@@ -17,6 +17,7 @@ import msgspec
 from epoka.wire import codec
 from epoka.wire.apis import APIS, Api
 from epoka.wire.decoder import skip_tags
+from epoka.wire.encoded import Encoded
 from epoka.wire.errors import (
     Malformed,
     NotKafka,
@@ -290,7 +291,7 @@ def decode_response(
 
 
 def encode_request(
-    api_key: int, version: int, correlation_id: int, client_id: str | None, message: msgspec.Struct
+    api_key: int, version: int, correlation_id: int, client_id: str | None, message: msgspec.Struct | Encoded
 ) -> list[Part]:
     """A whole frame: size, request header and message."""
     known = _known(api_key)
@@ -314,7 +315,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: ms
     return _framed(header, message, version)
 
 
-def _framed(header: bytes, message: msgspec.Struct, version: int) -> list[Part]:
+def _framed(header: bytes, message: msgspec.Struct | Encoded, version: int) -> list[Part]:
     parts = codec.encode_parts(message, version)
     size = len(header) + sum(map(len, parts))
     start = _SIZE.pack(size) + header
