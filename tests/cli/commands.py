@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+from epoka.cli import main
 
 COMMAND = [sys.executable, "-m", "epoka.cli.main"]
 
@@ -22,9 +26,30 @@ class Outcome(NamedTuple):
         return json.loads(self.out)
 
 
-def epoka(*arguments: str, timeout_s: float = 100) -> Outcome:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=timeout_s)
+def epoka(*arguments: str, given: str | None = None, timeout_s: float = 100) -> Outcome:
+    """Run it to its end; `given` is its standard input."""
+    done = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=timeout_s, input=given
+    )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def inside(*arguments: str, given: str | None = None) -> Outcome:
+    """The same in this process: a good deal cheaper, for what needs no process of its own."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    with tempfile.TemporaryFile() as source:
+        source.write((given or "").encode())
+        source.seek(0)
+        out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+        sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(source), out, err
+        try:
+            code = main.run(list(arguments))
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            sys.stdin, sys.stdout, sys.stderr = before
+    out.flush()
+    return Outcome(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -117,7 +117,7 @@ class TestCommands:
         assert described.json["settings"] == {"retention.ms": "60000"}
         assert [each["partition"] for each in described.json["partitions"]] == [0, 1, 2]
         assert all(sorted(each["isr"]) == [1, 2] for each in described.json["partitions"])
-        assert "retention.ms = 60000" in epoka("topic", "describe", "orders", "--bootstrap", bootstrap).out
+        assert "retention.ms=60000" in epoka("topic", "describe", "orders", "--bootstrap", bootstrap).out
         assert ask("topic", "delete", "orders").code == 0
         gone = ask("topic", "describe", "orders")
         assert gone.code == 1

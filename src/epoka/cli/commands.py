@@ -37,11 +37,13 @@ class Command:
         run: str,
         declare: Callable[[Parser], None] | None = None,
         more: str = "",
+        json_names: Sequence[str] = ("--json",),
     ) -> None:
         self.name = name
         self.about = about
         self.run = run
         self.more = more
+        self._json_names = json_names
         self._declare = declare
 
     def parser(self, path: str) -> Parser:
@@ -49,7 +51,7 @@ class Command:
         parser = Parser(path, description)
         if self._declare is not None:
             self._declare(parser)
-        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        parser.add_argument(*self._json_names, action="store_true", help="answer in JSON")
         return parser
 
     def function(self) -> Callable[..., int]:

@@ -17,6 +17,9 @@ TABLE = (
     Entry("up", "Start a cluster and stay until told to stop.", "epoka.cli.arguments.up"),
     Entry("status", "Brokers, generations, partitions: is all well?", "epoka.cli.arguments.status"),
     Entry("topic", "Topics of any cluster that speaks Kafka's protocol.", "epoka.cli.arguments.topic"),
+    Entry("group", "Consumer groups of any such cluster.", "epoka.cli.arguments.group"),
+    Entry("produce", "Write records from standard input.", "epoka.cli.arguments.produce"),
+    Entry("consume", "Read records to standard output.", "epoka.cli.arguments.consume"),
     Entry("node", "Do something to a node of a cluster that `epoka up` runs.", "epoka.cli.arguments.node"),
     Entry("broker", "Run one broker of a cluster on many machines.", "epoka.cli.arguments.broker"),
     Entry(
@@ -28,23 +31,26 @@ TABLE = (
 )
 
 
-def main() -> None:
-    """Every failure that is not a bug ends in one line and an exit code."""
+def run(words: list[str]) -> int:
+    """Do what the words say; every failure that is not a bug ends in one line and an exit code."""
     try:
-        code = call(TABLE, sys.argv[1:], ABOUT)
+        return call(TABLE, words, ABOUT)
     except Failed as error:
         for line in str(error).splitlines() or [""]:
             print(f"epoka: {line}", file=sys.stderr, flush=True)
-        code = error.code
+        return error.code
     except KeyboardInterrupt:
-        code = EXIT_FAILED
+        return EXIT_FAILED
     except BrokenPipeError:
         # Whoever read the output has gone; Python must not complain about it when it flushes at the end.
         import os
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = EXIT_FAILED
-    sys.exit(code)
+        return EXIT_FAILED
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
 
 
 if __name__ == "__main__":

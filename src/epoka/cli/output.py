@@ -37,7 +37,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Columns as wide as they need to be; numbers to the right."""
     cells = [[_text(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *cells)]
-    right = [all(isinstance(row[i], int) for row in rows) for i in range(len(heads))]
+    right = [all(isinstance(row[i], int | None) for row in rows) for i in range(len(heads))]
     for line in ([head.upper() for head in heads], *cells):
         padded = (
             cell.rjust(width) if to_right else cell.ljust(width)

@@ -51,3 +51,16 @@ def at_least(lowest: int) -> Callable[[str], int]:
         return value
 
     return number
+
+
+def seconds(text: str) -> float:
+    """A time that is more than nothing."""
+    import argparse
+
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is no time to wait")
+    return value

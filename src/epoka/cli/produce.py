@@ -1,0 +1,178 @@
+"""`epoka produce`: records from standard input into a topic, as `kcat -P` does it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from epoka.cli.brokers import asking
+from epoka.cli.format import unescaped
+from epoka.cli.output import EXIT_GOOD, Failed, say_json, usage
+from epoka.cli.writing import Writer
+from epoka.wire.compression import Codec, codec_named
+from epoka.wire.records import Record
+
+READ_BYTES = 256 * 1024
+ROUND_BYTES = 1024 * 1024
+"""What is gathered at most before it is sent; less when nothing more comes at once."""
+ACKS = {"all": -1, "-1": -1, "1": 1}
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """How a piece of input becomes a record."""
+
+    partition: int | None
+    key: bytes | None
+    key_delimiter: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    empty_is_null: bool
+    from_json: bool
+
+
+def produce(
+    topic: str,
+    bootstrap: str | None,
+    data: Path | None,
+    partition: int | None,
+    key: str | None,
+    key_delimiter: str | None,
+    delimiter: str,
+    header: list[str],
+    compression: str,
+    acks: str,
+    null: bool,
+    from_json: bool,
+    count: int | None,
+    timeout: float,
+    json: bool,
+) -> int:
+    if key is not None and key_delimiter is not None:
+        usage("-k gives every record the same key, -K takes it from the input; give one")
+    if acks not in ACKS:
+        usage(f"--acks is all or 1, not {acks!r}")
+    shape = Shape(
+        partition,
+        None if key is None else key.encode(),
+        None if key_delimiter is None else unescaped(key_delimiter),
+        tuple(_header(each) for each in header),
+        null,
+        from_json,
+    )
+    with asking(bootstrap, data) as brokers:
+        # Nobody waits for a cluster that is not there; one that goes away later is waited for.
+        brokers.metadata(())
+        writer = Writer(brokers, topic, acks=ACKS[acks], codec=_codec(compression), patience_s=timeout)
+        done = 0
+        for pieces in _rounds(sys.stdin.fileno(), unescaped(delimiter) or b"\n"):
+            if count is not None:
+                pieces = pieces[: count - done]
+            _write(writer, pieces, shape, done)
+            done += len(pieces)
+            if count is not None and done >= count:
+                break
+    if json:
+        partitions = {str(each): writer.written[each] for each in sorted(writer.written)}
+        say_json({"topic": topic, "records": done, "partitions": msgspec.to_builtins(partitions)})
+    return EXIT_GOOD
+
+
+def _write(writer: Writer, pieces: list[bytes], shape: Shape, before: int) -> None:
+    now = int(time.time() * 1000)
+    chosen = writer.partition_for(None) if shape.partition is None else shape.partition
+    records: dict[int, list[Record]] = {}
+    for number, piece in enumerate(pieces, before + 1):
+        partition, record = (
+            _from_json(piece, now, number) if shape.from_json else (None, _plain(piece, now, shape))
+        )
+        if partition is None:
+            keyed = shape.partition is None and record.key is not None
+            partition = writer.partition_for(record.key) if keyed else chosen
+        records.setdefault(partition, []).append(record)
+    writer.write(records)
+
+
+def _plain(piece: bytes, now: int, shape: Shape) -> Record:
+    key, value = shape.key, piece
+    if shape.key_delimiter is not None:
+        first, found, rest = piece.partition(shape.key_delimiter)
+        # Without the delimiter the whole piece is the value, as in kcat.
+        key, value = (first, rest) if found else (None, piece)
+    if shape.empty_is_null:
+        return Record(0, now, key or None, value or None, shape.headers)
+    return Record(0, now, key, value, shape.headers)
+
+
+def _from_json(piece: bytes, now: int, number: int) -> tuple[int | None, Record]:
+    """What `epoka consume --json` and `kcat -J` write."""
+    try:
+        given = msgspec.json.decode(piece, type=dict[str, Any])
+        headers = given.get("headers") or ()
+        if isinstance(headers, dict):
+            headers = [text for pair in headers.items() for text in pair]
+        pairs = tuple(
+            (str(name), _bytes(value)) for name, value in zip(headers[::2], headers[1::2], strict=True)
+        )
+        partition = given.get("partition")
+        record = Record(
+            0,
+            int(given.get("ts", now)),
+            _bytes(given.get("key"), given.get("key_base64")),
+            _bytes(given.get("payload"), given.get("payload_base64")),
+            pairs,
+        )
+        return None if partition is None else int(partition), record
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise Failed(f"record {number} is not one that `epoka consume --json` writes: {error}") from error
+
+
+def _bytes(value: Any, encoded: str | None = None) -> bytes | None:
+    if encoded is not None:
+        return base64.b64decode(encoded, validate=True)
+    if value is None:
+        return None
+    return value.encode() if isinstance(value, str) else msgspec.json.encode(value)
+
+
+def _rounds(source: int, delimiter: bytes) -> Iterator[list[bytes]]:
+    """Whole pieces as they come: many when they come fast, few when somebody types them."""
+    rest = b""
+    ended = False
+    while not ended:
+        gathered = [rest]
+        size = 0
+        while size < ROUND_BYTES:
+            if size and not select.select([source], [], [], 0)[0]:
+                break
+            chunk = os.read(source, READ_BYTES)
+            if not chunk:
+                ended = True
+                break
+            gathered.append(chunk)
+            size += len(chunk)
+        *pieces, rest = b"".join(gathered).split(delimiter)
+        if ended and rest:
+            pieces.append(rest)
+        if pieces:
+            yield pieces
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, separator, value = text.partition("=")
+    if not name:
+        usage(f"a header is written as name=value, not {text!r}")
+    return name, value.encode() if separator else None
+
+
+def _codec(name: str) -> Codec:
+    try:
+        return codec_named(name)
+    except ValueError:
+        usage(f"-z is one of {', '.join(each.name.lower() for each in Codec)}, not {name!r}")
