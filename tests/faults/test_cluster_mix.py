@@ -110,20 +110,26 @@ class Faults:
         self.cluster.heal()
 
     def kill_the_controller(self, broker_id: int) -> None:
-        self.cluster.kill(self.cluster.controller_id)
+        controller = self.cluster.controller_id
+        self.cluster.kill(controller)
         self.load.acknowledges(50)
-        self.cluster.start(self.cluster.controller_id)
+        self.cluster.start(controller)
 
     def pause_the_controller(self, broker_id: int) -> None:
-        self.cluster.pause(self.cluster.controller_id)
+        controller = self.cluster.controller_id
+        self.cluster.pause(controller)
         self.load.acknowledges(50)
-        self.cluster.resume(self.cluster.controller_id)
+        self.cluster.resume(controller)
 
     def _other(self, broker_id: int) -> int:
         return self.chance.choice([each for each in self.cluster.broker_ids if each != broker_id])
 
     def _wait_fenced(self, broker_id: int) -> None:
-        wait_until(lambda: self.cluster.image().brokers[broker_id].fenced, f"{broker_id} to be fenced")
+        def fenced() -> bool:
+            known = self.cluster.image().broker(broker_id)
+            return known is None or known.fenced
+
+        wait_until(fenced, f"{broker_id} to be fenced or gone")
 
 
 @pytest.mark.parametrize("seed", range(2))

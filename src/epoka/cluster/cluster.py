@@ -19,9 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epoka.cluster import fault_ledger
 from epoka.cluster.calls import Caller, CallFailed
 from epoka.cluster.ensemble import Ensemble, trouble
 from epoka.cluster.errors import BadCluster, ClusterError, NodeFailed
+from epoka.cluster.fault_ledger import FaultLedger
 from epoka.cluster.faults import Faulty, Hold, with_cuts, with_hold, without_hold
 from epoka.cluster.layout import Layout, plan
 from epoka.cluster.nodes import PAUSED, RUNNING, Nodes
@@ -38,7 +40,9 @@ if TYPE_CHECKING:
     from epoka.coordination.zookeeper.server import ZooKeeperServer
 
 HOWS = ("clean", "unclean", "fast", "wiped")
+A_BOUNCE = {"unclean": "an unclean", "fast": "a fast", "wiped": "a wiped"}
 READY_TIMEOUT_S = 120.0
+TAKEOVER_TIMEOUT_S = 30.0
 LOOK_AGAIN_S = 0.005
 METADATA_VERSION = 12
 
@@ -228,16 +232,26 @@ class Cluster:
             )
 
     def image(self) -> ClusterImage:
-        """The controller's metadata, up to its present end."""
+        """The controller's metadata, up to its present end; where controllers stand by, the next one's."""
         with self._verbs:
             if self._watcher is None:
                 raise BadCluster("the cluster is not running")
-            try:
-                return self._watcher.refresh()
-            except CallFailed as error:
-                connect = self.layout.zookeeper
-                reason = (connect and trouble(connect)) or f"the controller does not answer: {error}"
-                raise ClusterError(reason) from error
+            deadline = time.monotonic() + (TAKEOVER_TIMEOUT_S if self._has_standby() else 0)
+            while True:
+                try:
+                    return self._watcher.refresh()
+                except CallFailed as error:
+                    connect = self.layout.zookeeper
+                    why = trouble(connect) if connect else None
+                    if why is not None or time.monotonic() >= deadline:
+                        reason = why or f"the controller does not answer: {error}"
+                        raise ClusterError(reason) from error
+                time.sleep(LOOK_AGAIN_S)
+
+    def _has_standby(self) -> bool:
+        """Whether somebody who runs may become the controller."""
+        states = [self._nodes.state(each) for each in self.controller_ids]
+        return bool(self.layout.zookeeper) and RUNNING in states
 
     def state(self, node_id: int) -> str:
         """`running`, `paused`, `stopped`, or `failed` for a node that ended without being told to."""
@@ -267,6 +281,7 @@ class Cluster:
             events: list[LedgerEvent] = []
             for place in layout.places:
                 events.extend(ledger_file.read(place.ledger_path))
+            events.extend(ledger_file.read(layout.data / fault_ledger.FILE_NAME))
         return sorted(events, key=lambda event: (event.time_ms, event.node, event.event_id))
 
     # What can be done to it.
@@ -285,16 +300,22 @@ class Cluster:
             if how == "clean":
                 self.stop(broker_id)
             else:
-                self.kill(broker_id)
+                self._tell("kill", broker_id, f"killed {{}} for {A_BOUNCE[how]} bounce")
+                self._nodes.kill(broker_id)
                 if how in ("unclean", "wiped"):
                     self._wait_fenced(broker_id)
             if how == "wiped":
                 self.layout.wipe(broker_id)
-            self.start(broker_id)
+            self._start(broker_id)
             return old, self.generation(broker_id)
 
     def start(self, node_id: int) -> None:
         """Start a node that does not run; a broker is unfenced and serves when this returns."""
+        with self._verbs:
+            self._tell("start", node_id, "started {}", undone=True)
+            self._start(node_id)
+
+    def _start(self, node_id: int) -> None:
         with self._verbs:
             place = self.layout.place(node_id)
             before = -1
@@ -312,14 +333,14 @@ class Cluster:
     def stop(self, node_id: int) -> None:
         """A controlled shutdown of one node."""
         with self._verbs:
-            self.layout.place(node_id)
+            self._tell("stop", node_id, "stopped {} in order")
             self._nodes.ask_to_stop(node_id)
             self._nodes.wait_stopped(node_id)
 
     def kill(self, node_id: int) -> None:
         """End a node without warning, as kill -9 does."""
         with self._verbs:
-            self.layout.place(node_id)
+            self._tell("kill", node_id, "killed {}")
             self._nodes.kill(node_id)
 
     def wipe(self, node_id: int) -> None:
@@ -328,6 +349,7 @@ class Cluster:
             place = self.layout.place(node_id)
             if self._nodes.state(node_id) in (RUNNING, PAUSED):
                 raise BadCluster(f"{place.name} is running; a disk is only wiped when nobody uses it")
+            self._tell("wipe", node_id, "emptied the disk of {}")
             self.layout.wipe(node_id)
             if place.role == "controller" and self._watcher is not None:
                 self._watcher.begin_anew()
@@ -335,24 +357,27 @@ class Cluster:
     def pause(self, node_id: int) -> None:
         """Stop a node's time, as SIGSTOP does."""
         with self._verbs:
-            self.layout.place(node_id)
+            self._tell("pause", node_id, "paused {}")
             self._nodes.pause(node_id)
 
     def resume(self, node_id: int) -> None:
         """Let a paused node go on."""
         with self._verbs:
-            self.layout.place(node_id)
+            self._tell("resume", node_id, "let {} go on", undone=True)
             self._nodes.resume(node_id)
 
     def isolate(self, node_id: int, from_: str | int | Iterable[int] | None = None) -> None:
         """Cut a node off from others, both ways: from `"controller"`, `"brokers"`, from ids, or from all."""
         with self._verbs:
-            self.layout.place(node_id)
-            self._set_faults(with_cuts(self._faults, node_id, self._node_ids(from_)))
+            others = [each for each in self._node_ids(from_) if each != node_id]
+            self._tell("isolate", node_id, f"cut {{}} off from {', '.join(map(str, others))}")
+            self._set_faults(with_cuts(self._faults, node_id, others))
 
     def heal(self) -> None:
         """End every isolation; held messages stay held."""
         with self._verbs:
+            if self._faults.cuts:
+                self._tell_all("heal", "ended every isolation", undone=True)
             self._set_faults(Faulty((), self._faults.holds))
 
     def hold(self, api: str, to: str | int | None = None) -> HeldMessages:
@@ -372,6 +397,14 @@ class Cluster:
             return HeldMessages(self, hold)
 
     # Inside.
+
+    def _tell(self, verb: str, node_id: int, told: str, *, undone: bool = False) -> None:
+        """Write down what is about to be done to a node; `{}` in the text is its name."""
+        name = self.layout.place(node_id).name
+        FaultLedger(self.data).tell(verb, node_id, told.format(name), undone=undone)
+
+    def _tell_all(self, verb: str, told: str, *, undone: bool = False) -> None:
+        FaultLedger(self.data).tell(verb, -1, told, undone=undone)
 
     @property
     def _nodes(self) -> Nodes:

@@ -6,31 +6,16 @@ together in one worker, so that there is one server and not one a worker.
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from epoka.coordination.zookeeper.server import ZooKeeperServer, ZooKeeperUnavailable, find_jars, find_java
+from epoka.coordination.zookeeper.server import ZooKeeperServer
+from tests.zookeeper_missing import MISSING
 
 HERE = Path(__file__).parent
-
-
-def missing() -> str | None:
-    """What these tests lack, in a line."""
-    if importlib.util.find_spec("kazoo") is None:
-        return "kazoo is missing: pip install 'epoka[zookeeper]'"
-    try:
-        find_java()
-        find_jars()
-    except ZooKeeperUnavailable as unavailable:
-        return str(unavailable)
-    return None
-
-
-MISSING = missing()
 
 
 class SkippedModule(pytest.Module):
