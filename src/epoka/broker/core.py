@@ -142,6 +142,7 @@ class BrokerCore:
                 )
             )
             return
+        self.lifecycle.notice_silence(now)
         if not handler.always and not self.lifecycle.serving() and not request.peer.control:
             refusal = handler.refuse(request) if handler.refuse is not None else None
             if refusal is None:

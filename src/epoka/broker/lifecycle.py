@@ -224,6 +224,12 @@ class Lifecycle:
             self._note("self-unfenced", now)
         self.core.deadlines.at(now + self.core.config.heartbeat_timeout_ms + 1, self._check_contact)
 
+    def notice_silence(self, now: int) -> None:
+        """Asked before a request is taken: one that waited while the process was stopped comes before the
+        alarm that would have fenced it."""
+        if now - self.last_contact_ms > self.core.config.heartbeat_timeout_ms:
+            self._check_contact(now)
+
     def _check_contact(self, now: int) -> None:
         if self.self_fenced or self.state not in (LifeState.RUNNING, LifeState.STOPPING):
             return

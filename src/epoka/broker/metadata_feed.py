@@ -1,7 +1,8 @@
 """The broker's copy of the metadata log (log mode): fetch, replay into the image, act on what changed.
 
 The image is replaced only from here, batch by batch between two events, so a request sees one whole state of
-the cluster. A snapshot starts a new image.
+the cluster. A snapshot starts a new image. Nothing is acted on before the image holds this life's own
+registration: what the log says of earlier lives, such as that they lead, is not said of this one.
 """
 
 from __future__ import annotations
@@ -65,7 +66,11 @@ class MetadataFeed:
             delta = image.load(records, reply.end_offset - 1)
             self.core.replace_image(image, delta, now)
         elif records and reply.base_offset == self.core.image.offset + 1:
-            self.core.apply(self.core.image.apply_batch(records, reply.base_offset), now)
+            image = self.core.image
+            for offset, record in enumerate(records, reply.base_offset):
+                image.apply(record, offset)
+            if image.offset >= self.core.lifecycle.broker_epoch:
+                self.core.apply(image.collected(), now)
         self._fetch(now)
         if records:
             self.core.lifecycle.caught_up(now)

@@ -343,6 +343,9 @@ class PartitionLog:
             self._now = now
         placed: list[tuple[int, BatchHeader]] = []
         expected = self._end_offset
+        # An epoch that this broker began as leader and never wrote in says nothing about the present leader,
+        # whose older records may still be missing here.
+        self.epochs.truncate_from_end(expected)
         epoch = self.epochs.last_epoch
         length = 0
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epoka.model.events import Register, WriteIsr
+from epoka.model.image import ClusterImage
 
 if TYPE_CHECKING:
     from epoka.sim.process import Process
@@ -16,6 +17,7 @@ class Keeper:
         raise NotImplementedError("zookeeper mode is not simulated yet")
 
     office: int = -1
+    image: ClusterImage
 
     def stand(self, address: int) -> None: ...
 

@@ -139,8 +139,8 @@ class Network:
             self._number += 1
             peer = Peer(control=sender.node_id < 1000, host="sim", connection=self._number)
             connection = sender.outgoing[key] = Connection(self._number, sender, to, key, peer)
-        if self.through_codec:
-            message = through_the_codec(message, version)
+        # What is bytes already is opened in any case.
+        message = through_the_codec(message, version) if self.through_codec else codec.opened(message)
         call = Call(connection, token, message, version)
         connection.calls.append(call)
         world = self.world

@@ -51,6 +51,7 @@ from epoka.model.partitions import PartitionState
 from epoka.sim.keeper import Keeper
 from epoka.sim.network import Call, Hold, Network, through_the_codec
 from epoka.sim.process import Machine, Process
+from epoka.sim.weather import Weather
 
 CLUSTER = "simulated"
 BORN_MS = 1_000_000
@@ -106,6 +107,8 @@ class World:
         self.now = BORN_MS
         self.rng = Random(seed)
         self.network = Network(self, Random(seed ^ 0x5EED_0001), codec_share=codec)
+        self.weather = Weather(Random(seed ^ 0x5EED_0002))
+        self.network.delay = self.weather.delay
         self.controller_settings: dict[str, Any] = {
             "initial_level": level,
             "session_timeout_ms": 600,
@@ -140,7 +143,7 @@ class World:
         """How often a broker checkpoints and flushes; 0: only when `flush` says so."""
         self.events = 0
         self._trace = hashlib.blake2b(digest_size=16)
-        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._heap: list[tuple[int, int, Callable[..., Any], tuple[Any, ...]]] = []
         self._sequence = 0
         self._lives = 0
         self._ids = 0
@@ -148,8 +151,8 @@ class World:
         self.office = CONTROLLERS
         """The address of the controller in office (log mode; in zookeeper mode the service says)."""
         self.keeper: Keeper | None = Keeper(self) if mode == ZOOKEEPER else None
-        self.operator = self._stranger(OPERATOR)
-        self.client = self._stranger(CLIENT)
+        self.operator = self.stranger(OPERATOR)
+        self.client = self.stranger(CLIENT)
         for address in range(CONTROLLERS, CONTROLLERS + controllers):
             self.machines[address] = Machine(address, address)
             self.start_controller(address)
@@ -159,7 +162,7 @@ class World:
         if boot:
             self.run_until(self.all_active)
 
-    def _stranger(self, address: int) -> Process:
+    def stranger(self, address: int) -> Process:
         """A process without a core: somebody who only asks."""
         machine = self.machines[address] = Machine(address, address)
         machine.process = Process(machine, None, -address, is_broker=False)
@@ -270,7 +273,7 @@ class World:
         if self.keeper is not None:
             self.keeper.broker_started(process)
         if self.chores_ms:
-            self.schedule(self.now + self.chores_ms, self._chores, process)
+            self.schedule(self.now + self.chores_ms, self.chores, process)
         return process
 
     def _start(self, machine: Machine, core: Any, *, is_broker: bool) -> Process:
@@ -370,7 +373,10 @@ class World:
         self._process(node).paused = True
 
     def resume(self, node: int) -> None:
-        process = self._process(node)
+        self.resume_process(self._process(node))
+
+    def resume_process(self, process: Process) -> None:
+        """Go on with everything that has come meanwhile, before the alarms that were missed."""
         process.paused = False
         self._wake_up(process)
 
@@ -403,11 +409,11 @@ class World:
         except StorageError as error:
             self.deliver(process, StorageFailed(str(error)))
 
-    def _chores(self, process: Process) -> None:
+    def chores(self, process: Process) -> None:
         if process.alive:
             if not process.paused:
                 self._flush(process)
-            self.schedule(self.now + self.chores_ms, self._chores, process)
+            self.schedule(self.now + self.chores_ms, self.chores, process)
 
     # Faults of the network.
 
@@ -462,11 +468,11 @@ class World:
 
     # Time.
 
-    def schedule(self, at: int, call: Callable[..., None], *arguments: Any) -> None:
+    def schedule(self, at: int, call: Callable[..., Any], *arguments: Any) -> None:
         self._sequence += 1
         heapq.heappush(self._heap, (at, self._sequence, call, arguments))
 
-    def later(self, ms: int, call: Callable[..., None], *arguments: Any) -> None:
+    def later(self, ms: int, call: Callable[..., Any], *arguments: Any) -> None:
         self.schedule(self.now + ms, call, *arguments)
 
     def step(self) -> bool:

@@ -1,0 +1,378 @@
+"""The invariants of the cluster, asked after every event of whatever that event has touched.
+
+Numbers are those of the list of safety invariants in `docs/simulator.md`. A checker looks and never changes a
+core. The first violation ends the run, because what follows from it proves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from epoka.broker.lifecycle import LifeState
+from epoka.model.events import Event, Request
+from epoka.model.image import ClusterImage
+from epoka.model.levels import FeatureLevel
+from epoka.model.partitions import PartitionState
+from epoka.sim.oracle import Committed, Key, Oracle, batches_of
+from epoka.wire.messages.produce import ProduceRequest
+
+if TYPE_CHECKING:
+    from epoka.broker.replica import Replica
+    from epoka.sim.process import Machine, Process
+    from epoka.sim.world import World
+
+
+class Violation(msgspec.Struct, frozen=True):
+    checker: str
+    event: int
+    """How many events had been handled."""
+    time_ms: int
+    """Since the world began."""
+    story: str
+
+
+class Violated(Exception):
+    """Ends a run. The violation is in the checker's list."""
+
+
+class _Seen:
+    """What was last seen of one replica."""
+
+    __slots__ = ("end", "high_watermark", "leader_epoch", "leadership", "partition_epoch")
+
+    def __init__(self) -> None:
+        self.leadership: Any = None
+        self.leader_epoch = -1
+        self.partition_epoch = -1
+        self.high_watermark = -1
+        self.end = 0
+
+
+class Checkers:
+    def __init__(self, world: World, oracle: Oracle) -> None:
+        self.world = world
+        self.oracle = oracle
+        self.violations: list[Violation] = []
+        self.leaders: dict[tuple[Key, int], tuple[int, str]] = {}
+        """Who led in a leader epoch: the life, and its name."""
+        self.epochs: dict[Key, tuple[int, int]] = {}
+        self.generations: dict[int, int] = {}
+        self.strict_levels = True
+        self._image_at: tuple[int, int] = (-1, -1)
+        world.watch = self.after
+        world.on_crash = self.crashed
+        self.truth: ClusterImage = world.controller.image
+        """The state that counts: the last one a controller made durable."""
+
+    def fail(self, checker: str, story: str) -> None:
+        world = self.world
+        self.violations.append(Violation(checker, world.events, world.now, story))
+        raise Violated(story)
+
+    # After every event.
+
+    def after(self, process: Process, event: Event) -> None:
+        if process.is_broker:
+            if process.alive:
+                self.after_broker(process, event)
+        else:
+            self.after_controller(process)
+        if self.world.broken:
+            self.fail("a core broke", self.world.broken[0])
+
+    def after_broker(self, process: Process, event: Event) -> None:
+        seen = process.seen
+        if seen is None:
+            seen = process.seen = {}
+        for key, replica in process.core.replicas.by_key.items():
+            known = seen.get(key)
+            if known is None:
+                known = seen[key] = _Seen()
+            end = replica.log.end_offset
+            if known.leadership is not replica.leadership:
+                if replica.leadership is not None:
+                    self.began_to_lead(process, key, replica)
+                    known.high_watermark = replica.high_watermark
+                known.leadership = replica.leadership
+            if replica.leader_epoch < known.leader_epoch:
+                self.fail(
+                    "8: epochs go up",
+                    f"{process} went back from leader epoch {known.leader_epoch} to {replica.leader_epoch} "
+                    f"of {replica}",
+                )
+            known.leader_epoch = replica.leader_epoch
+            if replica.leadership is not None:
+                if replica.high_watermark != known.high_watermark:
+                    self.high_watermark_moved(process, key, replica, known.high_watermark)
+                    known.high_watermark = replica.high_watermark
+                if end > known.end and type(event) is Request:
+                    self.appended(process, replica, event)
+            if end < known.end:
+                self.truncated(process, key, replica, known.end)
+            known.end = end
+
+    def began_to_lead(self, process: Process, key: Key, replica: Replica) -> None:
+        """Invariants 1 and 8: one leader an epoch, and it has everything."""
+        place = (key, replica.leader_epoch)
+        first = self.leaders.setdefault(place, (process.life, repr(process)))
+        if first[0] != process.life:
+            self.fail(
+                "8: one leader an epoch",
+                f"{replica} has two leaders in epoch {replica.leader_epoch}: {first[1]} and {process}",
+            )
+        state = self.truth.partition(*key)
+        if state is None or state.leader_epoch != replica.leader_epoch:
+            return
+        self.oracle.names[key] = repr(replica)
+        committed = self.oracle.committed(key)
+        lacking = committed.lacking(replica.log)
+        if lacking is None:
+            self.oracle.dirty.pop((process.node_id, key), None)
+            return
+        if state.isr == (process.node_id,) and (process.node_id, key) in self.oracle.dirty:
+            self.oracle.excuse(key, lacking)
+            self.oracle.dirty.pop((process.node_id, key), None)
+            return
+        self.fail(
+            "1: the leader has everything",
+            f"{process} leads {replica} in epoch {replica.leader_epoch} without offset {lacking} of "
+            f"{committed.end}; ISR {list(state.isr)}",
+        )
+
+    def high_watermark_moved(self, process: Process, key: Key, replica: Replica, before: int) -> None:
+        mark = replica.high_watermark
+        if mark < before:
+            self.fail(
+                "8: the high watermark goes up",
+                f"{process} took the high watermark of {replica} from {before} back to {mark}",
+            )
+        committed = self.oracle.committed(key)
+        if mark <= committed.end:
+            return
+        if replica.leadership is not None and self._is_current(key, replica):
+            self.quorum(process, key, replica)
+        wrong = committed.add(batches_of(replica.log, committed.end, mark))
+        if wrong is not None:
+            self.fail("4: logs match", f"{process}, {replica} in epoch {replica.leader_epoch}: {wrong}")
+        state = self.truth.partition(*key)
+        if state is not None:
+            self.candidates(key, state, committed)
+
+    def _is_current(self, key: Key, replica: Replica) -> bool:
+        state = self.truth.partition(*key)
+        return state is not None and state.leader_epoch == replica.leader_epoch
+
+    def quorum(self, process: Process, key: Key, replica: Replica) -> None:
+        """Invariant 3: whoever could be elected is counted on."""
+        state = self.truth.partition(*key)
+        assert state is not None and replica.leadership is not None
+        maximal = replica.leadership.maximal_isr
+        for member in state.isr:
+            if member not in maximal:
+                self.fail(
+                    "3: the quorum covers the ISR",
+                    f"{process} counts on {list(maximal)} for {replica}, the controller on {list(state.isr)}",
+                )
+
+    def candidates(self, key: Key, state: PartitionState, committed: Committed) -> None:
+        """Invariant 2: every ISR member, in the life that the controller knows, has everything."""
+        for member in state.isr:
+            process = self.world.process_at(member)
+            known = self.truth.broker(member)
+            if process is None or known is None or process.core.lifecycle.broker_epoch != known.epoch:
+                continue
+            replica = process.core.replicas.by_key.get(key)
+            if replica is None:
+                if not self._may_have_heard(process, key):
+                    continue
+                lacking: int | None = 0 if committed.end else None
+            else:
+                lacking = committed.lacking(replica.log)
+            if lacking is None:
+                continue
+            if state.isr == (member,) and (member, key) in self.oracle.dirty:
+                self.oracle.excuse(key, lacking)
+                self.oracle.dirty.pop((member, key), None)
+                continue
+            self.fail(
+                "2: ISR members have everything",
+                f"{process} of generation {known.epoch} is in the ISR {list(state.isr)} of "
+                f"{self.oracle.names.get(key, key)} without offset {lacking} of {committed.end}",
+            )
+
+    def _may_have_heard(self, process: Process, key: Key) -> bool:
+        """A life that has not read its own registration yet holds no replicas."""
+        return bool(process.core.lifecycle.state in (LifeState.RUNNING, LifeState.STOPPING))
+
+    def truncated(self, process: Process, key: Key, replica: Replica, before: int) -> None:
+        state = self.truth.partition(*key)
+        committed = self.oracle.partitions.get(key)
+        if state is not None and committed is not None and process.node_id in state.isr:
+            self.candidates(key, state, committed)
+
+    def appended(self, process: Process, replica: Replica, event: Request) -> None:
+        """Invariant 11: who can't reach the controller takes nothing new."""
+        if type(event.message) is not ProduceRequest:
+            return
+        core = process.core
+        silence_ms = core.now - core.lifecycle.last_contact_ms
+        if silence_ms > core.config.heartbeat_timeout_ms and core.image.level >= FeatureLevel.HEARTBEATS:
+            self.fail(
+                "11: the isolated take nothing",
+                f"{process} took a produce for {replica} after {silence_ms} ms without the controller",
+            )
+
+    # After the controller's events.
+
+    def after_controller(self, process: Process) -> None:
+        world = self.world
+        keeper = world.keeper
+        image: ClusterImage = process.core.image if keeper is None else keeper.image
+        at = (id(image), image.offset)
+        if at == self._image_at:
+            return
+        self._image_at = at
+        self.truth = image
+        self.state_changed(image)
+
+    def state_changed(self, image: ClusterImage) -> None:
+        for broker in image.brokers.values():
+            before = self.generations.get(broker.id, -1)
+            if broker.epoch < before:
+                self.fail(
+                    "8: epochs go up", f"broker {broker.id} went from generation {before} to {broker.epoch}"
+                )
+            self.generations[broker.id] = broker.epoch
+        living: dict[Key, None] = {}
+        key: Key
+        for ref in image.all_partitions():
+            state = image.state(ref)
+            key = (ref.topic.id, ref.index)
+            living[key] = None
+            name = f"{ref.topic.name}-{ref.index}"
+            self.partition_changed(image, key, name, state)
+        for key in [each for each in self.oracle.partitions if each not in living]:
+            self.oracle.forget(key)
+
+    def partition_changed(self, image: ClusterImage, key: Key, name: str, state: PartitionState) -> None:
+        epochs = (state.leader_epoch, state.partition_epoch)
+        before = self.epochs.get(key, (-1, -1))
+        if epochs == before:
+            # A broker's standing may have changed under a partition that has not.
+            self.standing(image, name, state)
+            return
+        if epochs[0] < before[0] or epochs[1] < before[1]:
+            self.fail("8: epochs go up", f"{name} went from leader, partition epoch {before} to {epochs}")
+        self.epochs[key] = epochs
+        if not state.isr or len(set(state.isr)) != len(state.isr):
+            self.fail("10: the ISR is never empty", f"{name} has the ISR {list(state.isr)}")
+        if any(member not in state.replicas for member in state.isr):
+            self.fail("10: the ISR is of replicas", f"{name}: {list(state.isr)} of {list(state.replicas)}")
+        if state.leader != -1 and state.leader not in state.isr:
+            self.fail("10: the leader is in the ISR", f"{name}: {state.leader} and {list(state.isr)}")
+        self.standing(image, name, state)
+        committed = self.oracle.partitions.get(key)
+        if committed is not None:
+            self.candidates(key, state, committed)
+
+    def standing(self, image: ClusterImage, name: str, state: PartitionState) -> None:
+        """Invariant 9: nobody fenced, stopping or gone is in an ISR or leads, save the last one standing."""
+        if image.level < FeatureLevel.ELIGIBLE_ISR:
+            return
+        for member in state.isr:
+            broker = image.broker(member)
+            if broker is not None and broker.active:
+                continue
+            what = "gone" if broker is None else "fenced" if broker.fenced else "stopping"
+            if len(state.isr) > 1:
+                self.fail(
+                    "9: only the active are in sync",
+                    f"{name}: broker {member} is {what}, ISR {list(state.isr)}",
+                )
+            if state.leader == member and (what != "stopping" or self.world.keeper is None):
+                self.fail("9: only the active lead", f"{name}: leader {member} is {what}")
+
+    # Crashes.
+
+    def crashed(self, machine: Machine, disk: str) -> None:
+        """A disk lost something: whatever it holds may be behind until it is caught up."""
+        if disk == "keep" or machine.address >= 100:
+            return
+        self.oracle.lost_data(machine.node_id, self.hosted(machine.node_id))
+
+    def hosted(self, broker_id: int) -> list[Key]:
+        return [
+            (ref.topic.id, ref.index)
+            for ref in self.truth.all_partitions()
+            if broker_id in self.truth.state(ref).replicas
+        ]
+
+    # At the end.
+
+    def converged(self) -> str | None:
+        """What is still missing for a healthy cluster; None when nothing is."""
+        world = self.world
+        controller = world.process_at(world.address_of(-1))
+        if controller is None:
+            return "there is no controller"
+        image = controller.core.image
+        for process in world.brokers():
+            core = process.core
+            known = image.broker(process.node_id)
+            if core.lifecycle.state is not LifeState.RUNNING or core.lifecycle.fenced:
+                return f"{process} is {core.lifecycle.state.value}, fenced: {core.lifecycle.fenced}"
+            if core.lifecycle.self_fenced:
+                return f"{process} has fenced itself"
+            if known is None or not known.active or known.epoch != core.lifecycle.broker_epoch:
+                return f"the controller does not count on {process}: {known}"
+            if world.keeper is None and core.image.offset != image.offset:
+                return f"{process} has read to {core.image.offset} of {image.offset}"
+        for ref in image.all_partitions():
+            state = image.state(ref)
+            name = f"{ref.topic.name}-{ref.index}"
+            if state.leader < 0 or sorted(state.isr) != sorted(state.replicas):
+                return f"{name} has leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}"
+            if state.adding or state.removing:
+                return f"{name} is still being reassigned"
+            for member in state.replicas:
+                process_there = world.process_at(member)
+                replica = (
+                    None
+                    if process_there is None
+                    else process_there.core.replicas.by_key.get((ref.topic.id, ref.index))
+                )
+                if replica is None:
+                    return f"broker {member} has no {name}"
+                if (replica.leadership is not None) != (member == state.leader):
+                    return f"broker {member} is wrong about who leads {name}"
+                if replica.leader_epoch != state.leader_epoch:
+                    return f"broker {member} knows leader epoch {replica.leader_epoch} of {name}"
+                if replica.leadership is not None and (
+                    replica.leadership.pending is not None
+                    or sorted(replica.leadership.isr) != sorted(state.isr)
+                ):
+                    return f"an ISR change of {name} is still pending at {member}"
+        return None
+
+    def logs_agree(self) -> None:
+        """Invariants 4 and 6 at the end, by every byte: each replica has all that was ever committed."""
+        for key, committed in self.oracle.partitions.items():
+            state = self.truth.partition(*key)
+            if state is None:
+                continue
+            for member in state.replicas:
+                process = self.world.process_at(member)
+                if process is None:
+                    continue
+                replica = process.core.replicas.by_key.get(key)
+                missing = (
+                    (0 if committed.end else None) if replica is None else committed.differing(replica.log)
+                )
+                if missing is not None:
+                    self.fail(
+                        "6: nothing committed is lost",
+                        f"{process} has not the committed offset {missing} of "
+                        f"{self.oracle.names.get(key, key)}",
+                    )

@@ -1,0 +1,347 @@
+"""A scenario: a document's story as a small schedule that anybody can run, with its rule and without it.
+
+A scenario is a function that does things to a world, step by step, and says why. The world is the
+simulator's, so the cores are the ones that serve clients; every message takes a millisecond unless the
+schedule holds it back, so the same thing happens every time. The simulator's checkers look on; whatever no
+checker can know, the scenario itself demands with `must`. With the rule nothing may be wrong in the end;
+without it the harm must be the one that the scenario names, seen by the checker that it names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from epoka.model.levels import HIGHEST, FeatureLevel
+from epoka.sim.checkers import Checkers, Violated
+from epoka.sim.client import produced, producing
+from epoka.sim.network import Hold
+from epoka.sim.oracle import Oracle
+from epoka.sim.scenarios.chart import CHANGE, FAULT, HARM, MESSAGE, NOTE, VERDICT, Line, WatchedWorld
+from epoka.sim.world import CONTROLLER, KEEP, LOG, LOSE, TEAR, WIPE, StoodStill
+from epoka.wire.error_codes import ErrorCode
+
+Mutant = Callable[[contextlib.ExitStack], None]
+Schedule = Callable[["Story"], None]
+
+CONVERGED: Final = "liveness: the cluster heals"
+DEMANDED: Final = "the story's own"
+
+ROUTINE: Final = frozenset({"ProduceRequest", "ProduceResponse"})
+"""What every chart shows."""
+
+_DISKS: Final = {
+    KEEP: "",
+    LOSE: " and loses what was not flushed",
+    TEAR: " and loses a part of what was not flushed",
+    WIPE: " and comes back with an empty disk",
+}
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """One story. `rules` are switched off to show the harm; a `mutant` does it where no rule can be."""
+
+    name: str
+    document: str
+    title: str
+    story: str
+    schedule: Schedule
+    harm: str
+    """The checker that sees the harm when the rule is off."""
+    rules: tuple[str, ...] = ()
+    guard: str = ""
+    """What keeps it safe, in words, where it is not a rule of `fencing/` alone."""
+    mutant: Mutant | None = None
+    below: FeatureLevel | None = None
+    """The level without the protection, where the protection is what a level adds."""
+    mode: str = LOG
+    level: FeatureLevel = HIGHEST
+    brokers: int = 3
+    controllers: int = 1
+    shows: frozenset[str] = ROUTINE
+    settings: dict[str, Any] = {}
+    loses_anyway: bool = False
+    """True for the exception that the documents leave open: there is no rule that prevents it."""
+
+    @property
+    def protection(self) -> str:
+        """What keeps it safe."""
+        return self.guard or ", ".join(self.rules)
+
+
+class Harm(msgspec.Struct, frozen=True):
+    """What went wrong, and who saw it."""
+
+    checker: str
+    story: str
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    name: str
+    document: str
+    title: str
+    mode: str
+    level: str
+    without_rule: bool
+    protection: str
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    harm: Harm | None
+    expected: str
+    """The checker that should have seen harm; empty when none is expected."""
+    trace: str
+    """Equal traces mean equal runs."""
+
+    @property
+    def safe(self) -> bool:
+        return self.harm is None
+
+    @property
+    def as_told(self) -> bool:
+        """Whether it ended as the story says it must."""
+        if self.harm is None:
+            return not self.expected
+        return bool(self.expected) and self.harm.checker.startswith(self.expected)
+
+    @property
+    def refusals(self) -> list[str]:
+        """The rules that refused something, in order, each once."""
+        return list(dict.fromkeys(verdict.rule for line in self.lines for verdict in line.verdicts))
+
+
+SCENARIOS: Final[dict[str, Scenario]] = {}
+
+
+def scenario(name: str, document: str, **about: Any) -> Callable[[Schedule], Schedule]:
+    """Enter a schedule into the gallery. Its docstring is the story; the first line is its title."""
+
+    def enter(schedule: Schedule) -> Schedule:
+        text = inspect.cleandoc(schedule.__doc__ or "")
+        title, _, story = text.partition("\n")
+        if name in SCENARIOS or not story.strip():
+            raise ValueError(f"scenario {name} is there already, or tells nothing")
+        about["shows"] = ROUTINE | frozenset(about.get("shows", ()))
+        SCENARIOS[name] = Scenario(name, document, title.rstrip("."), story.strip(), schedule, **about)
+        return schedule
+
+    return enter
+
+
+class Harmed(Exception):
+    """Something that the story demands is not so."""
+
+    def __init__(self, harm: Harm) -> None:
+        super().__init__(harm.story)
+        self.harm = harm
+
+
+class Story:
+    """What a schedule is written with: the world, and words for what is done to it."""
+
+    def __init__(self, told: Scenario, *, without_rule: bool) -> None:
+        off = without_rule and told.below is not None
+        level = told.below if off and told.below is not None else told.level
+        self.scenario = told
+        self.without_rule = without_rule
+        self.world = WatchedWorld(
+            mode=told.mode,
+            level=level,
+            brokers=told.brokers,
+            controllers=told.controllers,
+            without=told.rules if without_rule else (),
+            **told.settings,
+        )
+        self.oracle = Oracle()
+        self.checkers = Checkers(self.world, self.oracle)
+
+    # What is told.
+
+    def say(self, text: str, node: int | None = None) -> None:
+        """A step of the story."""
+        self.world.write(NOTE, text, node)
+
+    def must(self, condition: bool, text: str) -> None:
+        """What no checker can know: the harm is that this is not so."""
+        if not condition:
+            raise Harmed(Harm(DEMANDED, text))
+
+    # What is done.
+
+    def watch(self) -> None:
+        """The scene is set: from here on everything is shown."""
+        self.world.watch_from_here(self.scenario.shows)
+
+    def crash(self, node: int, disk: str = KEEP) -> None:
+        self.world.write(FAULT, f"loses power{_DISKS[disk]}", node)
+        self.world.crash(node, disk)
+
+    def restart(self, node: int) -> None:
+        self.world.write(FAULT, "starts again", node)
+        self.world.restart(node)
+
+    def bounce(self, node: int, disk: str = KEEP) -> None:
+        self.world.write(FAULT, f"bounces{_DISKS[disk]}", node)
+        self.world.bounce(node, disk)
+
+    def stop(self, broker_id: int) -> None:
+        self.world.write(FAULT, "is asked to stop", broker_id)
+        self.world.stop(broker_id)
+
+    def pause(self, node: int) -> None:
+        self.world.write(FAULT, "stands still", node)
+        self.world.pause(node)
+
+    def resume(self, node: int) -> None:
+        self.world.write(FAULT, "goes on", node)
+        self.world.resume(node)
+
+    def cut(self, one: int, other: int) -> None:
+        """Nothing gets from one to the other, nor back."""
+        there = self.world.name_of(self.world.address_of(other))
+        self.world.write(FAULT, f"is cut off from {there}", one)
+        self.world.cut(one, other)
+
+    def heal(self) -> None:
+        self.world.write(FAULT, "every link carries everything again")
+        self.world.heal()
+
+    def hold(self, api: str, **about: Any) -> Hold:
+        """Hold a kind of message back until it is released."""
+        return self.world.hold(api, **about)
+
+    def release(self, hold: Hold) -> None:
+        self.world.keep_in_mind(hold.messages)
+        hold.release()
+
+    def await_held(self, hold: Hold, count: int = 1) -> None:
+        self.world.run_until(lambda: len(hold.messages) >= count, 10_000)
+
+    def run(self, ms: int) -> None:
+        self.world.run(ms)
+
+    def until(self, condition: Callable[[], bool], ms: int = 20_000) -> None:
+        self.world.run_until(condition, ms)
+
+    def write(self, broker: int, topic: str, value: bytes, *, acks: int = -1) -> ErrorCode:
+        """Produce and wait for the answer."""
+        answer = producing(self.world, broker, topic, value, acks=acks)
+        self.until(lambda: answer.done)
+        outcome = produced(answer)
+        return ErrorCode.NETWORK_EXCEPTION if outcome is None else ErrorCode.of(outcome.error_code)
+
+    # Questions.
+
+    def isr(self, topic: str = "orders") -> list[int]:
+        return sorted(self.world.partition(topic).isr)
+
+    def isr_is(self, *members: int, topic: str = "orders") -> Callable[[], bool]:
+        return lambda: self.isr(topic) == sorted(members)
+
+    def led_by(self, broker_id: int, topic: str = "orders") -> Callable[[], bool]:
+        """The controller says so, and the broker knows."""
+        return lambda: (
+            self.world.partition(topic).leader == broker_id and self.world.leads(broker_id, topic)
+        )
+
+    def fenced(self, broker_id: int) -> Callable[[], bool]:
+        def asked() -> bool:
+            known = self.world.controller.image.broker(broker_id)
+            return known is None or known.fenced
+
+        return asked
+
+    def refused(self, rule: str) -> bool:
+        return any(verdict.rule == rule for line in self.world.lines for verdict in line.verdicts)
+
+    # The end.
+
+    def must_heal(self, ms: int = 15_000) -> None:
+        """Everything is whole again and given time: brokers serve, ISRs are full, logs agree."""
+        self.world.heal()
+        end = self.world.now + ms
+        missing = self.checkers.converged()
+        while missing is not None and self.world.now < end:
+            self.world.run(50)
+            missing = self.checkers.converged()
+        if missing is not None:
+            raise Harmed(Harm(CONVERGED, missing))
+        self.checkers.logs_agree()
+
+
+def run(told: Scenario, *, without_rule: bool = False) -> Outcome:
+    """Play the schedule to its end, or to the first harm."""
+    harm: Harm | None = None
+    with contextlib.ExitStack() as stack:
+        if without_rule and told.mutant is not None:
+            told.mutant(stack)
+        story = Story(told, without_rule=without_rule)
+        try:
+            told.schedule(story)
+        except Harmed as harmed:
+            harm = harmed.harm
+        except Violated:
+            violation = story.checkers.violations[-1]
+            harm = Harm(violation.checker, violation.story)
+        except StoodStill as stood:
+            harm = Harm(CONVERGED, str(stood))
+    world = story.world
+    if harm is not None:
+        world.write(HARM, f"{harm.checker}: {harm.story}")
+    elif story.oracle.exceptions:
+        harm = Harm(
+            "the stated exception",
+            "the last replica standing led again without what it had lost, as KIP-903 says it may",
+        )
+        world.write(HARM, harm.story)
+    return Outcome(
+        told.name,
+        told.document,
+        told.title,
+        told.mode,
+        str(world.level),
+        without_rule,
+        told.protection,
+        _columns(world, world.lines),
+        tuple(world.lines),
+        harm,
+        told.harm if without_rule or told.loses_anyway else "",
+        world.trace_hash(),
+    )
+
+
+def _columns(world: WatchedWorld, lines: Iterable[Line]) -> tuple[str, ...]:
+    """Who appears in the chart, clients first, then controllers, then brokers."""
+    seen = {name for line in lines for name in (line.sender, line.receiver) if name}
+    order = [world.name_of(address) for address in sorted(world.machines)]
+    clients = [name for name in ("client", "operator") if name in seen]
+    controllers = [name for name in order if name.startswith("controller") and name in seen]
+    brokers = [name for name in order if name.startswith("broker") and name in seen]
+    return tuple(dict.fromkeys((*clients, *controllers, *brokers)))
+
+
+__all__ = [
+    "CHANGE",
+    "CONTROLLER",
+    "CONVERGED",
+    "DEMANDED",
+    "FAULT",
+    "HARM",
+    "KEEP",
+    "LOSE",
+    "MESSAGE",
+    "NOTE",
+    "SCENARIOS",
+    "TEAR",
+    "VERDICT",
+    "WIPE",
+    "Harm",
+    "Outcome",
+    "Scenario",
+    "Story",
+    "run",
+    "scenario",
+]

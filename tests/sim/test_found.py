@@ -1,0 +1,65 @@
+"""Bugs that the simulator found in the cores, each in the fewest steps that show it."""
+
+from __future__ import annotations
+
+import pytest
+
+from epoka.broker import metadata_feed
+from epoka.sim import World, client
+from epoka.wire.error_codes import ErrorCode
+
+
+def test_a_new_life_does_not_take_up_what_its_last_one_led(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log says that the broker leads, some records before it says that it was born again. A broker that
+    reads it in pieces led in the epoch of its former life, with whatever its disk had lost."""
+    monkeypatch.setattr(metadata_feed, "MAX_BYTES", 150)
+    world = World()
+    client.create_topic(world, "t", (1, 2, 3), min_insync_replicas="2")
+    epoch = world.partition("t").leader_epoch
+    world.crash(1)
+    world.restart(1)
+    led: list[int] = []
+
+    def look(process: object, event: object) -> None:
+        replica = world.broker(1).replicas.by_name.get(("t", 0)) if world.is_up(1) else None
+        if replica is not None and replica.leadership is not None:
+            led.append(replica.leader_epoch)
+
+    world.watch = look
+    world.run_until(lambda: world.all_active() and 1 in world.partition("t").isr)
+    assert epoch not in led
+
+
+def test_a_produce_that_waited_through_a_pause_is_not_taken_by_a_broker_out_of_contact() -> None:
+    """After a pause the inbox comes before the alarm that fences."""
+    world = World()
+    client.create_topic(world, "t", (1, 2, 3), min_insync_replicas="2")
+    world.cut(1, -1)
+    world.pause(1)
+    answer = client.producing(world, 1, "t", b"late", acks=1)
+    world.run(world.settings["heartbeat_timeout_ms"] + 100)
+    world.resume(1)
+    world.run_until(lambda: answer.done)
+    outcome = client.produced(answer)
+    assert outcome is not None and outcome.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_leader_that_wrote_nothing_can_follow_one_that_has_older_records() -> None:
+    """The entry of its own empty epoch made it refuse the records of the epoch before, for good."""
+    world = World()
+    client.create_topic(world, "t", (1, 2, 3), min_insync_replicas="1")
+    world.cut(1, 2)
+    client.producing(world, 1, "t", b"one", acks=1)
+    world.run_until(lambda: client.log_of(world, 3, "t") == [b"one"])
+    assert client.log_of(world, 2, "t") == []
+    world.crash(1)
+    world.run_until(lambda: world.leads(2, "t"))
+    # Before 3 has been told to cut its log to fit, 2 is as good as gone.
+    world.pause(2)
+    world.run_until(lambda: world.leads(3, "t"))
+    assert client.log_of(world, 3, "t") == [b"one"]
+    world.heal()
+    world.resume(2)
+    world.restart(1)
+    world.run_until(lambda: sorted(world.partition("t").isr) == [1, 2, 3], 20_000)
+    assert client.log_of(world, 2, "t") == [b"one"]
