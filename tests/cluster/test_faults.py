@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epoka.cluster.faults import Faulty, FaultyGate, Hold, with_cuts, with_hold, without_hold
+from epoka.cluster.faults import Faulty, FaultyGate, Hold, letting_go, with_cuts, with_hold, without_hold
 from epoka.model.events import CONTROLLER
 from epoka.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from epoka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -102,3 +102,28 @@ def test_a_message_is_counted_once_however_often_the_faults_change() -> None:
     network.gate.set(with_cuts(held, 1, [2]))
     network.gate.set(held)
     assert network.gate.held == {1: 1}
+
+
+def test_the_first_that_were_held_may_go_while_the_rest_waits() -> None:
+    held = with_hold(Faulty(), Hold(1, "AlterPartition"))
+    network = Network(held)
+    for name in "abc":
+        network.send(1, CONTROLLER, ASK, name)
+    network.gate.set(held := letting_go(held, 1, 1))
+    assert network.arrived == ["a"]
+    network.gate.set(held := with_cuts(held, 1, [2]))
+    assert network.arrived == ["a"]
+    network.gate.set(held := letting_go(held, 1, 5))
+    network.send(1, CONTROLLER, ASK, "d")
+    network.gate.set(held)
+    assert network.arrived == ["a", "b", "c"]
+    network.gate.set(without_hold(held, 1))
+    assert network.arrived == ["a", "b", "c", "d"]
+
+
+def test_what_a_hold_lets_go_still_does_not_cross_a_cut() -> None:
+    both = with_hold(with_cuts(Faulty(), 1, [CONTROLLER_ID]), Hold(1, "AlterPartition"))
+    network = Network(both)
+    network.send(1, CONTROLLER, ASK, "cut off and held")
+    network.gate.set(letting_go(both, 1, 1))
+    assert network.arrived == []

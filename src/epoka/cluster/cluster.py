@@ -24,7 +24,7 @@ from epoka.cluster.calls import Caller, CallFailed
 from epoka.cluster.ensemble import Ensemble, trouble
 from epoka.cluster.errors import BadCluster, ClusterError, NodeFailed
 from epoka.cluster.fault_ledger import FaultLedger
-from epoka.cluster.faults import Faulty, Hold, with_cuts, with_hold, without_hold
+from epoka.cluster.faults import Faulty, Hold, letting_go, with_cuts, with_hold, without_hold
 from epoka.cluster.layout import Layout, plan
 from epoka.cluster.nodes import PAUSED, RUNNING, Nodes
 from epoka.cluster.ports import HOST
@@ -63,6 +63,10 @@ class HeldMessages:
         """Until so many messages are held; ClusterError when the time is up."""
         what = f"{count} {self._hold.api} to be held"
         _wait(lambda: self.count >= count, time.monotonic() + timeout_s, what)
+
+    def let_go(self, count: int = 1) -> None:
+        """Let the first of them go, so many from each node, and hold the rest and what comes."""
+        self._cluster._set_faults(letting_go(self._cluster._faults, self._hold.id, count))
 
     def release(self) -> None:
         """Let them go, in their order, and hold no more."""
@@ -322,13 +326,19 @@ class Cluster:
             if place.role == "broker":
                 with contextlib.suppress(ClusterError):
                     before = self.generation(node_id)
-            self._nodes.begin(place)
-            self._nodes.wait_listening(node_id)
+            self.begin(node_id)
             if place.role == "broker":
                 self._wait_serving((node_id,), newer_than=before)
             else:
                 answers = "the controller to answer"
                 self._wait_image(lambda image: image.offset >= 0, answers, watch=(node_id,))
+
+    def begin(self, node_id: int) -> None:
+        """Start a node that does not run and return as soon as it listens: nobody may know of it yet."""
+        with self._verbs:
+            place = self.layout.place(node_id)
+            self._nodes.begin(place)
+            self._nodes.wait_listening(node_id)
 
     def stop(self, node_id: int) -> None:
         """A controlled shutdown of one node."""

@@ -22,6 +22,8 @@ class Hold(msgspec.Struct, frozen=True):
     id: int
     api: str
     to: int | None = None
+    let_go: int = 0
+    """How many of what each node has held back, from the first one on, were let go."""
 
     def matches(self, receiver: int, name: str) -> bool:
         # An API's bare name means its requests; answers are named whole.
@@ -51,6 +53,7 @@ class FaultyGate:
         self._stopped: list[tuple[int, int, str, Callable[[], None]]] = []
         self.held: dict[int, int] = {}
         """How many messages each hold has stopped so far."""
+        self._let_go: dict[int, int] = {}
 
     def __call__(self, sender: int, receiver: int, message: Any, go: Callable[[], None]) -> None:
         sender, receiver = self._node(sender), self._node(receiver)
@@ -65,11 +68,17 @@ class FaultyGate:
         self.faults = faults
         waiting, self._stopped = self._stopped, []
         freed = []
+        may_go = {hold.id: hold.let_go - self._let_go.get(hold.id, 0) for hold in faults.holds}
         for sender, receiver, name, go in waiting:
-            if self._stops(sender, receiver, name, count=False):
+            cut = pair(sender, receiver) in faults.cuts
+            if cut or (
+                self._stops(sender, receiver, name, count=False) and not self._frees(name, receiver, may_go)
+            ):
                 self._stopped.append((sender, receiver, name, go))
             else:
                 freed.append(go)
+        # What was not there to be let go now is not let go later.
+        self._let_go = {hold.id: hold.let_go for hold in faults.holds}
         for go in freed:
             go()
 
@@ -81,6 +90,15 @@ class FaultyGate:
                 if count:
                     self.held[hold.id] = self.held.get(hold.id, 0) + 1
         return stopped
+
+    def _frees(self, name: str, receiver: int, may_go: dict[int, int]) -> bool:
+        """Whether every hold that stops a message lets one more go."""
+        holds = [hold.id for hold in self.faults.holds if hold.matches(receiver, name)]
+        if not holds or any(may_go[each] <= 0 for each in holds):
+            return False
+        for each in holds:
+            may_go[each] -= 1
+        return True
 
     def _node(self, address: int) -> int:
         if address != CONTROLLER:
@@ -97,6 +115,17 @@ def with_cuts(faults: Faulty, node: int, others: Iterable[int]) -> Faulty:
 
 def with_hold(faults: Faulty, hold: Hold) -> Faulty:
     return Faulty(faults.cuts, (*faults.holds, hold))
+
+
+def letting_go(faults: Faulty, hold_id: int, count: int) -> Faulty:
+    """The same faults, and the first `count` that the hold has stopped at each node go on."""
+    return Faulty(
+        faults.cuts,
+        tuple(
+            msgspec.structs.replace(each, let_go=each.let_go + count) if each.id == hold_id else each
+            for each in faults.holds
+        ),
+    )
 
 
 def without_hold(faults: Faulty, hold_id: int) -> Faulty:

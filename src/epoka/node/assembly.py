@@ -299,6 +299,7 @@ def controller_config(config: NodeConfig) -> ControllerConfig:
         ledger_replication_factor=config.integer("epoka.ledger.replication.factor"),
         auto_leader_rebalance=config.flag("auto.leader.rebalance.enable"),
         leader_imbalance_check_interval_ms=config.integer("leader.imbalance.check.interval.seconds") * 1000,
+        control_request_timeout_ms=config.integer("controller.socket.timeout.ms"),
     )
 
 

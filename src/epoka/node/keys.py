@@ -225,6 +225,13 @@ _NETWORK = (
         "request.timeout.ms", Kind.INT, 30_000, "How long a node waits for another's answer.", at_least(1)
     ),
     ConfigKey(
+        "controller.socket.timeout.ms",
+        Kind.INT,
+        10_000,
+        "How long a controller in zookeeper mode waits for a broker's answer before it asks again.",
+        at_least(1),
+    ),
+    ConfigKey(
         "reconnect.backoff.ms",
         Kind.LONG,
         50,
