@@ -103,6 +103,21 @@ def test_a_follower_that_lags_leaves_the_isr_and_comes_back():
     world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
 
 
+def test_a_leader_tells_why_it_asks_for_another_isr():
+    world = World(3)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    world.ledger.clear()
+    world.isolate(1, 3)
+    producing(world, 1, "orders", b"a")
+    world.run_until(lambda: world.partition("orders").isr == (1, 2))
+    world.heal()
+    world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
+    shrink, join = [each for each in world.ledger if each.kind == "isr-proposed" and each.topic == "orders"]
+    assert (shrink.node, shrink.isr_before, shrink.isr) == (1, (1, 2, 3), (1, 2))
+    assert shrink.detail.startswith("broker 3 has not caught up for ")
+    assert (join.isr, join.detail) == ((1, 2, 3), "broker 3 has caught up")
+
+
 def test_a_client_that_poses_as_a_follower_is_refused():
     world = World(3)
     create_topic(world, "orders", assignment=(1, 2, 3))

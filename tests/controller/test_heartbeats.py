@@ -284,8 +284,9 @@ def test_fencing_tells_the_ledger_who_and_why() -> None:
     office.now += 1
     office.heartbeat(2)
     office.pass_time(TIMEOUT_MS)
-    gone, verdict, change = office.ledger[:3]
+    verdict, gone, change = office.ledger[:3]
     assert (gone.kind, gone.broker, gone.rule) == ("fenced", 1, "heartbeat.session")
+    assert (verdict.kind, verdict.event_id) == ("verdict", gone.cause)
     assert (verdict.given, verdict.expected) == (f"{TIMEOUT_MS + 1} ms of silence", f"<= {TIMEOUT_MS} ms")
     assert (change.kind, change.topic, change.leader, change.cause) == ("leader", "t", 2, gone.event_id)
 

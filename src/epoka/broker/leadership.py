@@ -173,6 +173,16 @@ class Leadership:
         self._propose(staying, None, own_epoch)
         return True
 
+    def told_lag(self, now: int) -> str:
+        """Who is to leave by the pending proposal, and since when it has not caught up."""
+        assert self.pending is not None
+        leaving = [self.followers.get(member) for member in self.isr if member not in self.pending.isr]
+        return ", ".join(
+            f"broker {each.broker_id} has not caught up for {now - each.last_caught_up_ms} ms"
+            for each in leaving
+            if each is not None
+        )
+
     def _propose(self, isr: tuple[int, ...], adds: int | None, own_epoch: int) -> None:
         self.pending = Proposal(
             isr=isr,

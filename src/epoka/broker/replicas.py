@@ -304,6 +304,7 @@ class Replicas:
         if follower.broker_id not in leadership.isr and leadership.propose_join(
             follower, replica.high_watermark, self.eligible(replica), self.core.lifecycle.broker_epoch
         ):
+            self._tell_proposal(replica, f"broker {follower.broker_id} has caught up", now)
             self.core.isr_changes.submit(replica)
         self.advance_high_watermark(replica, now)
 
@@ -319,8 +320,28 @@ class Replicas:
                 self.core.config.replica_lag_time_max_ms,
                 self.core.lifecycle.broker_epoch,
             ):
+                self._tell_proposal(replica, leadership.told_lag(now), now)
                 self.core.isr_changes.submit(replica)
         self._check_lag_later(now)
+
+    def _tell_proposal(self, replica: Replica, reason: str, now: int) -> None:
+        """Why the leader asks for another ISR is known here and nowhere else."""
+        leadership = replica.leadership
+        assert leadership is not None and leadership.pending is not None
+        self.core.report(
+            LedgerEvent(
+                kind="isr-proposed",
+                topic=replica.topic,
+                partition=replica.index,
+                leader=self.core.config.broker_id,
+                leader_epoch=leadership.leader_epoch,
+                partition_epoch=leadership.partition_epoch,
+                isr_before=leadership.isr,
+                isr=leadership.pending.isr,
+                detail=reason,
+            ),
+            now,
+        )
 
     # When the disk fails.
 

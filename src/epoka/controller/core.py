@@ -474,13 +474,16 @@ class ControllerCore:
     # The ledger.
 
     def _reports(self, events: Sequence[LedgerEvent], now: int) -> list[Effect]:
-        """The event that caused the others comes first and is named by them."""
+        """The event that caused the others comes first and is named by them; a verdict comes before what it
+        led to."""
         head = next((event for event in events if event.kind in reports.CAUSES), None)
         if head is None:
             return [self._report(event, now) for event in events]
-        first = self._report(head, now)
-        rest = (event for event in events if event is not head)
-        return [first, *(self._report(event, now, first.event.event_id) for event in rest)]
+        ground = next((each for each in events if each.kind == "verdict" and each.rule == head.rule), None)
+        verdict = [] if ground is None else [self._report(ground, now)]
+        first = self._report(head, now, verdict[0].event.event_id if verdict else -1)
+        rest = (event for event in events if event is not head and event is not ground)
+        return [*verdict, first, *(self._report(event, now, first.event.event_id) for event in rest)]
 
     def _report(self, event: LedgerEvent, now: int, cause: int = -1) -> Report:
         event_id = self._next_event_id

@@ -72,7 +72,7 @@ def _as_it_is(event: LedgerEvent) -> str:
     return f"{event.kind}{about}{whom}"
 
 
-_TELLS_DETAIL = frozenset({"verdict"})
+_TELLS_DETAIL = frozenset({"verdict", "fault"})
 _TELLERS: dict[str, Callable[[LedgerEvent], str]] = {
     "registered": lambda event: f"broker {event.broker} registered as generation {event.broker_epoch}",
     "unregistered": _broker("was unregistered"),
@@ -87,6 +87,8 @@ _TELLERS: dict[str, Callable[[LedgerEvent], str]] = {
     "ended": _broker("ended"),
     "leader": _leader,
     "isr": lambda event: f"{_partition(event)} ISR {_isr(event)}, partition epoch {event.partition_epoch}",
+    "isr-proposed": lambda event: f"leader {event.leader} asked for ISR {_isr(event)} of {_partition(event)}",
+    "fault": lambda event: f"somebody {event.detail}",
     "topic-created": lambda event: f"topic {event.topic} was created",
     "topic-deleted": lambda event: f"topic {event.topic} was deleted",
     "level": lambda event: f"level {event.expected} -> {event.given}",
