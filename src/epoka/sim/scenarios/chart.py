@@ -19,8 +19,11 @@ from epoka.model.ledger import LedgerEvent
 from epoka.sim.process import Process
 from epoka.sim.scenarios.saying import about
 from epoka.sim.world import CONTROLLER, CONTROLLERS, OPERATOR, Answer, World
+from epoka.wire import codec
 
 NOTE, FAULT, MESSAGE, CHANGE, VERDICT, HARM = "note", "fault", "message", "change", "verdict", "harm"
+
+_DETOURS = 2_000_000
 
 _CHANGES = frozenset(
     {
@@ -117,9 +120,15 @@ class WatchedWorld(World):
         self._sent[id(message)] = (self.elapsed_ms, message)
 
     def _send(self, process: Process, send: Send) -> None:
+        to = self.locate(process, send.to)
         if self._watched:
-            to = self.locate(process, send.to)
             self._to[process.life, send.token] = ("" if to is None else self.name_of(to), send.version)
+        if to is not None and self.network.holds:
+            message = codec.opened(send.message)
+            if any(hold.wants(process.address, to, message) for hold in self.network.holds):
+                # What is held back has a connection of its own, so that it holds up nothing else.
+                self._lane += 1
+                send = msgspec.structs.replace(send, lane=_DETOURS + self._lane)
         super()._send(process, send)
 
     def ask(self, node: int, message: Any, version: int, **options: Any) -> Answer:
@@ -178,7 +187,7 @@ class WatchedWorld(World):
         full = type(message).__name__
         sent_ms, _ = self._sent.pop(id(message), (-1, None))
         held = self._is_held(message)
-        if not (verdicts or held or full in self.shows):
+        if not (verdicts or held or (full in self.shows and not _is_routine(message))):
             return
         name = full.removesuffix("Request")
         if full.endswith("Response"):
@@ -208,6 +217,11 @@ class WatchedWorld(World):
         process = self.process_at(self.address_of(CONTROLLER))
         topic = None if process is None else process.core.image.topic(topic_id)
         return "?" if topic is None else str(topic.name)
+
+
+def _is_routine(message: Any) -> bool:
+    """A heartbeat that wants nothing."""
+    return not (getattr(message, "want_fence", True) or getattr(message, "want_shut_down", True))
 
 
 def _verdict(event: LedgerEvent) -> Verdict:

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from epoka.sim import client
+from epoka.sim.network import Hold
 from epoka.sim.scenarios.story import WIPE, Story, scenario
 
 A, B = 1, 2
+PROPOSALS = {"AlterPartitionRequest", "AlterPartitionResponse", "BrokerRegistrationResponse"}
+
+
+def up_to_the_proposal(story: Story) -> Hold:
+    """A is alone in the ISR with a record; B has caught up; A's proposal to add B is under way."""
+    client.create_topic(story.world, "orders", (A, B))
+    story.watch()
+    story.cut(A, B)
+    story.say("A takes a record; B falls behind and leaves the ISR", A)
+    story.write(A, "orders", b"precious")
+    proposal = story.hold("AlterPartitionRequest", sender=A)
+    story.mend(A, B)
+    story.await_held(proposal)
+    return proposal
 
 
 @scenario(
@@ -14,40 +29,75 @@ A, B = 1, 2
     rules=("isr.generation",),
     harm="2: ISR members have everything",
     brokers=2,
-    shows={"AlterPartitionRequest", "AlterPartitionResponse", "BrokerRegistrationResponse"},
+    shows=PROPOSALS,
 )
 def six_steps(story: Story) -> None:
     """A replaced disk walks into the ISR on a request for the life before.
 
-    A leads, B has caught up, and A asks the controller to take B into the ISR. The request is slow. Meanwhile
-    B dies, the controller fences it (there is nothing to do: B is in no ISR), and B comes back with an empty
-    disk and a new generation. Only now does the request arrive. It names B, and B is alive: but it speaks of
-    the life that is over. With the generation of each member in the request the controller sees that and
-    refuses. Without it an empty log is in sync, and the next failure of A loses everything.
+    A leads, B has caught up, and A asks the controller to take B into the ISR. The request is slow.
+    Meanwhile B dies, the controller fences it (there is nothing to do: B is in no ISR), and B comes back
+    with an empty disk and a new generation. Only now does the request arrive. It names B, and B is alive:
+    but it speaks of the life that is over. With the generation of each member in the request the controller
+    sees that and refuses. Without it an empty log is in sync, and the next failure of A loses everything.
     """
     world = story.world
-    client.create_topic(world, "orders", (A, B), min_insync_replicas="1")
-    world.cut(A, B)
-    story.until(story.isr_is(A))
-    story.watch()
-    story.say("B has fallen out of the ISR; A takes a record that B must not lose later", A)
-    story.write(A, "orders", b"precious")
-    proposal = story.hold("AlterPartitionRequest", sender=A)
-    story.heal_links()
-    story.await_held(proposal)
+    proposal = up_to_the_proposal(story)
     story.say("1: B has caught up, A proposes it for the ISR; the request is slow", A)
     story.say("2: B fails hard", B)
     story.crash(B, WIPE)
-    story.until(story.fenced(B))
+    story.until_fenced(B)
     story.say("3: the controller fences B and has nothing to do for this partition")
     # The new life must not fetch before the old request is in, or it would catch up honestly.
     world.cut(A, B)
-    before = world.generation(B)
+    former = world.generation(B)
     story.say("4: B is back, with a disk that was replaced", B)
     story.restart(B)
-    story.until(lambda: world.generation(B) > before and not story.fenced(B)())
+    story.until_new_life(B, former)
     story.say("5: the controller has seen the registration of the new life")
     story.say("6: the proposal arrives")
     story.release(proposal)
     story.run(50)
+    story.must_heal()
+
+
+@scenario(
+    "kip-903-time-line",
+    "KIP-903",
+    rules=("isr.generation",),
+    harm="2: ISR members have everything",
+    brokers=2,
+    shows=PROPOSALS,
+)
+def time_line(story: Story) -> None:
+    """When a proposal that names a rebooting broker may still be taken, and when it may not.
+
+    B reboots while A wants it in the ISR. A proposal that arrives before the reboot is good. One that
+    arrives after the shutdown but before B has registered again may be taken too: what it does is undone at
+    the registration, because a new life leaves every ISR. From the registration on only a proposal that
+    carries the new generation is good; one with the old generation is refused, whether B is fenced by then
+    or not. Without the rule that last one puts a replica in the ISR that has not fetched a single record.
+    """
+    world = story.world
+    first = up_to_the_proposal(story)
+    story.say("before the reboot: the proposal is good")
+    story.release(first)
+    story.until_isr(A, B)
+    story.cut(A, B)
+    story.write(A, "orders", b"second")
+    late = story.hold("AlterPartitionRequest", sender=A, most=1)
+    story.mend(A, B)
+    story.await_held(late)
+    story.say("the next proposal is under way while B goes down", A)
+    story.crash(B, WIPE)
+    story.until_fenced(B)
+    world.cut(A, B)
+    former = world.generation(B)
+    story.restart(B)
+    story.until_new_life(B, former)
+    story.say("after the registration: a proposal for the life before is not good any more")
+    story.release(late)
+    story.run(50)
+    story.say("B fetches in its new life, and the proposal with the new generation is good")
+    story.mend(A, B)
+    story.until_isr(A, B)
     story.must_heal()

@@ -79,9 +79,7 @@ def _list(members: Any) -> str:
 
 def _states(message: Any) -> list[tuple[str, Any]]:
     """Partition states by topic, however the version nests them."""
-    found = [
-        (topic.topic_name, each) for topic in message.topic_states for each in topic.partition_states
-    ]
+    found = [(topic.topic_name, each) for topic in message.topic_states for each in topic.partition_states]
     return found + [(each.topic_name, each) for each in message.ungrouped_partition_states]
 
 

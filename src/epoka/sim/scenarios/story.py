@@ -18,7 +18,7 @@ import msgspec
 
 from epoka.model.levels import HIGHEST, FeatureLevel
 from epoka.sim.checkers import Checkers, Violated
-from epoka.sim.client import produced, producing
+from epoka.sim.client import PRODUCE_VERSION, batch, produce_request, produced
 from epoka.sim.network import Hold
 from epoka.sim.oracle import Oracle
 from epoka.sim.scenarios.chart import CHANGE, FAULT, HARM, MESSAGE, NOTE, VERDICT, Line, WatchedWorld
@@ -153,7 +153,7 @@ class Story:
             brokers=told.brokers,
             controllers=told.controllers,
             without=told.rules if without_rule else (),
-            **told.settings,
+            **{"request_timeout_ms": 10_000, **told.settings},
         )
         self.oracle = Oracle()
         self.checkers = Checkers(self.world, self.oracle)
@@ -205,9 +205,10 @@ class Story:
         self.world.write(FAULT, f"is cut off from {there}", one)
         self.world.cut(one, other)
 
-    def heal(self) -> None:
-        self.world.write(FAULT, "every link carries everything again")
-        self.world.heal()
+    def mend(self, one: int, other: int) -> None:
+        there = self.world.name_of(self.world.address_of(other))
+        self.world.write(FAULT, f"reaches {there} again", one)
+        self.world.mend(one, other)
 
     def hold(self, api: str, **about: Any) -> Hold:
         """Hold a kind of message back until it is released."""
@@ -218,41 +219,55 @@ class Story:
         hold.release()
 
     def await_held(self, hold: Hold, count: int = 1) -> None:
-        self.world.run_until(lambda: len(hold.messages) >= count, 10_000)
+        self.until("a message is under way", lambda: len(hold.messages) >= count)
 
     def run(self, ms: int) -> None:
         self.world.run(ms)
 
-    def until(self, condition: Callable[[], bool], ms: int = 20_000) -> None:
-        self.world.run_until(condition, ms)
+    def until(self, what: str, condition: Callable[[], bool], ms: int = 10_000) -> None:
+        """Let things happen until it is so. That it never is so is a harm."""
+        try:
+            self.world.run_until(condition, ms)
+        except StoodStill:
+            raise Harmed(Harm(CONVERGED, f"not in {ms / 1000:g} s: {what}")) from None
 
     def write(self, broker: int, topic: str, value: bytes, *, acks: int = -1) -> ErrorCode:
         """Produce and wait for the answer."""
-        answer = producing(self.world, broker, topic, value, acks=acks)
-        self.until(lambda: answer.done)
+        request = produce_request(topic, 0, batch([value]), acks, timeout_ms=5_000)
+        answer = self.world.ask(broker, request, PRODUCE_VERSION)
+        self.until("the produce is answered", lambda: answer.done)
         outcome = produced(answer)
         return ErrorCode.NETWORK_EXCEPTION if outcome is None else ErrorCode.of(outcome.error_code)
+
+    def until_isr(self, *members: int, topic: str = "orders") -> None:
+        self.until(f"the ISR of {topic} is {list(members)}", lambda: self.isr(topic) == sorted(members))
+
+    def until_led_by(self, broker_id: int, topic: str = "orders") -> None:
+        """The controller says so, and the broker knows."""
+        world = self.world
+        self.until(
+            f"broker {broker_id} leads {topic}",
+            lambda: world.partition(topic).leader == broker_id and world.leads(broker_id, topic),
+        )
+
+    def until_fenced(self, broker_id: int) -> None:
+        self.until(f"broker {broker_id} is fenced", lambda: self.fenced(broker_id))
+
+    def until_new_life(self, broker_id: int, former: int) -> None:
+        """The controller knows a later generation of the broker and counts on it."""
+        self.until(
+            f"broker {broker_id} is active in a new life",
+            lambda: self.world.generation(broker_id) > former and not self.fenced(broker_id),
+        )
 
     # Questions.
 
     def isr(self, topic: str = "orders") -> list[int]:
         return sorted(self.world.partition(topic).isr)
 
-    def isr_is(self, *members: int, topic: str = "orders") -> Callable[[], bool]:
-        return lambda: self.isr(topic) == sorted(members)
-
-    def led_by(self, broker_id: int, topic: str = "orders") -> Callable[[], bool]:
-        """The controller says so, and the broker knows."""
-        return lambda: (
-            self.world.partition(topic).leader == broker_id and self.world.leads(broker_id, topic)
-        )
-
-    def fenced(self, broker_id: int) -> Callable[[], bool]:
-        def asked() -> bool:
-            known = self.world.controller.image.broker(broker_id)
-            return known is None or known.fenced
-
-        return asked
+    def fenced(self, broker_id: int) -> bool:
+        known = self.world.controller.image.broker(broker_id)
+        return known is None or known.fenced
 
     def refused(self, rule: str) -> bool:
         return any(verdict.rule == rule for line in self.world.lines for verdict in line.verdicts)
@@ -286,8 +301,8 @@ def run(told: Scenario, *, without_rule: bool = False) -> Outcome:
         except Violated:
             violation = story.checkers.violations[-1]
             harm = Harm(violation.checker, violation.story)
-        except StoodStill as stood:
-            harm = Harm(CONVERGED, str(stood))
+        except StoodStill:
+            harm = Harm(CONVERGED, "the world stood still")
     world = story.world
     if harm is not None:
         world.write(HARM, f"{harm.checker}: {harm.story}")
