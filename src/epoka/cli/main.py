@@ -21,12 +21,22 @@ TABLE = (
     Entry("produce", "Write records from standard input.", "epoka.cli.arguments.produce"),
     Entry("consume", "Read records to standard output.", "epoka.cli.arguments.consume"),
     Entry("node", "Do something to a node of a cluster that `epoka up` runs.", "epoka.cli.arguments.node"),
+    Entry("ledger", "What the cluster has decided, and by which rule.", "epoka.cli.arguments.ledger"),
+    Entry("why", "Why a broker, a partition or a produce request is as it is.", "epoka.cli.arguments.why"),
+    Entry("config", "Settings of topics and brokers.", "epoka.cli.arguments.config"),
+    Entry("level", "The feature level: show it, raise it.", "epoka.cli.arguments.level"),
     Entry("broker", "Run one broker of a cluster on many machines.", "epoka.cli.arguments.broker"),
     Entry(
         "controller", "Run the controller of a cluster on many machines.", "epoka.cli.arguments.controller"
     ),
+    Entry(
+        "scenario",
+        "Play the stories of the documents, with and without their rules.",
+        "epoka.cli.arguments.scenario",
+    ),
     Entry("zookeeper", "Run a real ZooKeeper, for development.", "epoka.cli.arguments.zookeeper"),
     Entry("demo", "Watch a cluster take and return records.", "epoka.cli.arguments.demo"),
+    Entry("completion", "Completion for your shell.", "epoka.cli.arguments.completion"),
     Entry("version", "Which Epoka this is.", "epoka.cli.arguments.version"),
 )
 
@@ -34,6 +44,10 @@ TABLE = (
 def run(words: list[str]) -> int:
     """Do what the words say; every failure that is not a bug ends in one line and an exit code."""
     try:
+        if words[:1] == ["__complete"]:
+            from epoka.cli.completion import answer
+
+            return answer(TABLE, words[1:])
         return call(TABLE, words, ABOUT)
     except Failed as error:
         for line in str(error).splitlines() or [""]:

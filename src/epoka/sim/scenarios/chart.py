@@ -16,6 +16,7 @@ import msgspec
 from epoka.ledger.telling import sentence
 from epoka.model.events import Event, Reply, Request, Send
 from epoka.model.ledger import LedgerEvent
+from epoka.sim.network import Hold
 from epoka.sim.process import Process
 from epoka.sim.scenarios.saying import about
 from epoka.sim.world import CONTROLLER, CONTROLLERS, OPERATOR, Answer, World
@@ -117,7 +118,7 @@ class WatchedWorld(World):
     # What goes over the wire.
 
     def _leaves(self, sender: Process, to: int, message: Any) -> None:
-        self._sent[id(message)] = (self.elapsed_ms, message)
+        self._sent[id(message)] = (self.now, message)
 
     def _send(self, process: Process, send: Send) -> None:
         to = self.locate(process, send.to)
@@ -185,7 +186,8 @@ class WatchedWorld(World):
         place: int | None = None,
     ) -> None:
         full = type(message).__name__
-        sent_ms, _ = self._sent.pop(id(message), (-1, None))
+        sent, _ = self._sent.pop(id(message), (0, None))
+        sent_ms = max(sent - self._began_ms, -1)
         held = self._is_held(message)
         if not (verdicts or held or (full in self.shows and not _is_routine(message))):
             return
@@ -204,6 +206,15 @@ class WatchedWorld(World):
             verdicts,
         )
         self.lines.insert(len(self.lines) if place is None else place, line)
+
+    def hold(self, api: str, *, where: Callable[[Any], bool] | None = None, **about: Any) -> Hold:
+        def noticed(message: Any) -> bool:
+            fits = where is None or where(message)
+            if fits:
+                self._sent.setdefault(id(message), (self.now, message))
+            return fits
+
+        return super().hold(api, where=noticed, **about)
 
     def keep_in_mind(self, messages: list[Any]) -> None:
         """These were held back: they are shown whatever they are."""
