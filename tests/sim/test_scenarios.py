@@ -88,15 +88,11 @@ def test_an_outcome_that_is_not_as_told_is_a_failure():
     """A scenario whose rule is kept but whose harm is expected must not pass."""
     outcome = played(SCENARIOS["kip-903-six-steps"])
     changed = msgspec.structs.replace(outcome, expected="2:")
-        **{**{f: getattr(outcome, f) for f in outcome.__struct_fields__}, "expected": "2:"}
-    )
     assert outcome.as_told and not changed.as_told
     assert any("NOT what the story says" in line for line in told(changed))
 
 
-@pytest.mark.parametrize(
-    "document", ["KIP-841", "KIP-903", "KAFKA-18991"]
-)
+@pytest.mark.parametrize("document", ["KIP-841", "KIP-903", "KAFKA-18991"])
 def test_every_document_has_a_scenario(document):
     assert [scenario for scenario in SCENARIOS.values() if scenario.document.startswith(document)]
 
