@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cli.commands import Outcome, epoka, first_line, foreground, is_one_line
+from tests.cli.commands import Outcome, epoka, first_line, foreground, inside, is_one_line
 from tests.cluster.records import read, write
 from tests.waiting import wait_until
 
@@ -76,7 +77,7 @@ def ask(data: Path, bootstrap: str) -> Iterator[Ask]:
     """Commands to that cluster, which is healthy again after each test."""
 
     def ask(*arguments: str) -> Outcome:
-        return epoka(*arguments, "--data", str(data))
+        return inside(*arguments, "--data", str(data))
 
     yield ask
     wait_until(lambda: ask("status").code == 0, "a healthy cluster")
@@ -145,19 +146,110 @@ class TestCommands:
         assert ask("topic", "create", "kept", "--replication-factor", "2").code == 0
         write(bootstrap, "kept", [b"a", b"b"])
         before = ask("status", "--json").json["brokers"][0]["generation"]
-        assert ask("node", "kill", "1").out == "node 1: stopped\n"
+        assert ask("node", "kill", "1").out == f"node 1: stopped, generation {before}\n"
         wait_until(lambda: ask("status").code == 1, "the death to be seen")
-        assert ask("node", "start", "1").out == "node 1: running\n"
-        assert ask("status", "--json").json["brokers"][0]["generation"] > before
+        told = ask("node", "start", "1").out
+        after = ask("status", "--json").json["brokers"][0]["generation"]
+        assert after > before
+        assert told == f"node 1: running, generation {before} -> {after}\n"
         assert read(bootstrap, "kept", 2) == [b"a", b"b"]
 
     def test_pause_isolate_and_heal(self, ask: Ask) -> None:
-        assert ask("node", "pause", "2").out == "node 2: paused\n"
-        assert ask("node", "resume", "2").out == "node 2: running\n"
+        assert ask("node", "pause", "2").out.startswith("node 2: paused, generation ")
+        assert ask("node", "resume", "2").out.startswith("node 2: running, generation ")
+        assert ask("node", "pause", "100").out == "node 100: paused\n"
+        assert ask("node", "resume", "100").out == "node 100: running\n"
         assert ask("node", "isolate", "2", "--from", "controller").code == 0
         wait_until(lambda: ask("status").code == 1, "the isolation to be seen")
         assert ask("node", "heal").code == 0
         wait_until(lambda: ask("status").code == 0, "the healing to be seen")
+
+    def test_every_node_is_listed(self, ask: Ask) -> None:
+        nodes = ask("node", "list", "--json").json
+        assert [(each["node"], each["role"], each["state"]) for each in nodes] == [
+            (100, "controller", "running"),
+            (1, "broker", "running"),
+            (2, "broker", "running"),
+        ]
+        assert [each["generation"] is None for each in nodes] == [True, False, False]
+        assert len(ask("node", "list").out.splitlines()) == 4
+
+    def test_the_ledger_and_the_reasons(self, ask: Ask, bootstrap: str) -> None:
+        """From the files and from the topic; what somebody did is in the files only."""
+        create = ("topic", "create", "asked-about", "--replica-assignment", "1:2")
+        assert ask(*create, "--config", "min.insync.replicas=2").code == 0
+        assert ask("why", "produce", "asked-about").code == 0
+        assert ask("node", "kill", "1").code == 0
+        wait_until(lambda: "is fenced" in ask("why", "broker", "1").out, "the death in the ledger")
+        fenced = ask("why", "broker", "1")
+        assert fenced.out.splitlines()[-1].endswith("because somebody killed broker 1")
+        moved = ask("why", "partition", "asked-about-0", "--json").json
+        assert moved["state"] == "asked-about-0 is led by broker 2, in sync are broker 2"
+        kinds = [step["event"]["kind"] for step in moved["because"]]
+        assert kinds == ["leader", "fenced", "verdict", "fault"]
+        refusing = ask("why", "produce", "asked-about")
+        assert refusing.code == 1
+        assert "NOT_ENOUGH_REPLICAS" in refusing.out and "somebody killed broker 1" in refusing.out
+        assert ask("node", "start", "1").code == 0
+        lines = ask("ledger", "--broker", "1", "--kind", "fenced", "-n", "1").out.splitlines()
+        assert len(lines) == 1 and "was fenced" in lines[0]
+        (refused,) = ask("ledger", "--rule", "heartbeat", "--refused", "-n", "1", "--json").out.splitlines()
+        assert json.loads(refused)["rule"] == "heartbeat.session"
+        assert "asked-about-0" in ask("ledger", "--topic", "asked-about-0").out
+
+        def in_the_topic() -> bool:
+            return (
+                "broker 1 (generation "
+                in epoka("ledger", "--bootstrap", bootstrap, "--rule", "heartbeat").out
+            )
+
+        wait_until(in_the_topic, "the events in the topic")
+        assert "its lives were" in epoka("why", "broker", "1", "--bootstrap", bootstrap).out
+
+    def test_the_ledger_is_followed(self, ask: Ask, data: Path, bootstrap: str) -> None:
+        with foreground("ledger", "--follow", "--kind", "topic-created", "--data", str(data)) as reader:
+            assert ask("topic", "create", "followed").code == 0
+            assert reader.stdout is not None
+            wait_until(lambda: "topic followed was created" in (reader.stdout.readline() or ""), "the event")
+            reader.send_signal(signal.SIGINT)
+            _, err = reader.communicate(timeout=30)
+            assert (reader.returncode, err) == (0, "")
+
+    def test_what_the_ledger_cannot_tell(self, ask: Ask, tmp_path: Path) -> None:
+        for arguments, code, text in (
+            (("why", "broker", "9"), 1, "knows nothing of broker 9"),
+            (("why", "partition", "none-0"), 1, "knows nothing of none-0"),
+            (("why", "partition", "none"), 2, "TOPIC-NUMBER"),
+        ):
+            outcome = ask(*arguments)
+            assert outcome.code == code
+            assert is_one_line(outcome) and text in outcome.err
+        for arguments in (
+            ("ledger", "--file", str(tmp_path / "none")),
+            ("why", "broker", "1", "--data", "/"),
+        ):
+            outcome = epoka(*arguments)
+            assert outcome.code == 1
+            assert is_one_line(outcome)
+
+    def test_settings_and_levels(self, ask: Ask) -> None:
+        assert ask("topic", "create", "set-up").code == 0
+        assert ask("config", "set", "topic", "set-up", "retention.ms=5000").code == 0
+        assert [each["name"] for each in ask("config", "show", "topic", "set-up", "--json").json] == [
+            "retention.ms"
+        ]
+        assert ask("config", "unset", "topic", "set-up", "retention.ms").code == 0
+        assert "nothing is set" in ask("config", "show", "topic", "set-up").out
+        assert "retention.ms" in ask("config", "show", "topic", "set-up", "--all").out
+        assert "node.id" in ask("config", "show", "broker", "1").out
+        bad = ask("config", "set", "broker", "1", "no.such=1")
+        assert bad.code == 1 and is_one_line(bad) and "INVALID_CONFIG" in bad.err
+        (level,) = ask("level", "show", "--json").json
+        assert (level["feature"], level["name"]) == ("epoka.level", "fetch-epochs")
+        assert "5  fetch-epochs    is here" in ask("level", "show").out
+        lower = ask("level", "raise", "heartbeats")
+        assert lower.code == 1 and is_one_line(lower) and "levels only rise" in lower.err
+        assert "already" in ask("level", "raise", "fetch-epochs").out
 
     def test_what_makes_no_sense_is_refused(self, ask: Ask) -> None:
         for arguments, text in (

@@ -276,6 +276,12 @@ def _wanted_topics(brokers: Brokers, pattern: str | None, internal: bool) -> lis
     return sorted(found, key=lambda each: each.name or "")
 
 
+def least_isr(brokers: Brokers, names: Sequence[str]) -> dict[str, int]:
+    """The min.insync.replicas of every topic that is there."""
+    there = {each.name or "" for each in brokers.metadata(names).topics if not each.error_code}
+    return {name: least for name, (_, least) in _settings(brokers, sorted(there)).items()}
+
+
 def _settings(brokers: Brokers, names: Sequence[str]) -> dict[str, tuple[dict[str, str | None], int]]:
     """What was set on each topic itself, and its least ISR."""
     if not names:

@@ -17,6 +17,7 @@ import msgspec
 
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.errors import BadCluster, ClusterError
+from epoka.cluster.nodes import RUNNING
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +102,8 @@ class AdminDoor:
 
     def _do(self, request: AdminRequest) -> dict[str, Any]:
         cluster = self._cluster
+        if request.verb == "list":
+            return {"nodes": [self._describe(each) for each in cluster.node_ids]}
         if request.verb == "heal":
             cluster.heal()
             return {}
@@ -109,13 +112,39 @@ class AdminDoor:
         if request.verb == "bounce":
             old, new = cluster.bounce(request.node, request.how)
             return {"node": request.node, "old": old, "new": new}
+        before = self._generation(request.node)
         if request.verb == "isolate":
             cluster.isolate(request.node, request.from_)
         elif request.verb in ("kill", "stop", "start", "pause", "resume", "wipe"):
             getattr(cluster, request.verb)(request.node)
         else:
             raise BadCluster(f"nobody knows how to {request.verb} a node")
-        return {"node": request.node, "state": cluster.state(request.node)}
+        after = self._generation(request.node)
+        return {"node": request.node, "state": cluster.state(request.node), "old": before, "new": after}
+
+    def _describe(self, node_id: int) -> dict[str, Any]:
+        cluster = self._cluster
+        place = cluster.layout.place(node_id)
+        return {
+            "node": node_id,
+            "role": place.role,
+            "state": cluster.state(node_id),
+            "generation": self._generation(node_id),
+            "pid": cluster.pid(node_id),
+            "listens": place.client_address if place.client_port else None,
+        }
+
+    def _generation(self, node_id: int) -> int | None:
+        """The generation of a broker; None when it has none, or when no controller can say."""
+        cluster = self._cluster
+        runs = any(cluster.state(each) == RUNNING for each in cluster.controller_ids)
+        if not runs or cluster.layout.place(node_id).role != "broker":
+            return None
+        try:
+            generation = cluster.generation(node_id)
+        except ClusterError:
+            return None
+        return None if generation < 0 else generation
 
 
 def ask_admin(data: Path, verb: str, about: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from epoka.cli.commands import Parser
 
 
+LEVELS = ("legacy", "generations", "heartbeats", "shared-updates", "eligible-isr", "fetch-epochs")
+"""The names of the feature levels; the model's own would cost an import."""
+
+
 def add_cluster(parser: Parser) -> None:
     """Which cluster is meant, for whatever a client could ask of it."""
     parser.add_argument(

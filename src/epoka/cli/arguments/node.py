@@ -30,6 +30,7 @@ def _isolate(parser: Parser) -> None:
 
 
 VERBS = (
+    Command("list", "Every node, its state and its generation.", "epoka.cli.node:list_nodes", add_data),
     Command("bounce", "End a broker and start it again.", "epoka.cli.node:bounce", _bounce),
     Command("kill", "End a node without warning, as kill -9.", "epoka.cli.node:kill", _one),
     Command("stop", "A controlled shutdown of one node.", "epoka.cli.node:stop", _one),

@@ -10,7 +10,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument("--brokers", type=int, default=3, metavar="N", help="how many brokers (default: 3)")
     parser.add_argument("--mode", default="log", metavar="log|zookeeper", help="where state lives")
     parser.add_argument(
-        "--level", metavar="NAME", help="the feature level to start on (default: the highest)"
+        "--level", metavar="LEVEL", help="the feature level to start on (default: the highest)"
     )
     parser.add_argument(
         "--port",
