@@ -64,7 +64,9 @@ class Replicas:
         if replica is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if epoch >= 0 and epoch != replica.leader_epoch:
-            return self.core.rules.ask(fetch_rules.leader_epoch, epoch, replica.leader_epoch).error
+            verdict = self.core.rules.ask(fetch_rules.leader_epoch, epoch, replica.leader_epoch)
+            if verdict.refused:
+                return verdict.error
         if replica.leadership is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE

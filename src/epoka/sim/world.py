@@ -344,6 +344,12 @@ class World:
         self._end_process(process, silent=False)
         self._close_disk(process, clean=True)
 
+    def end_process(self, process: Process) -> None:
+        """It has to go, and goes at once, leaving its disk as it is."""
+        process.exit = Exit(clean=False, reason="it lost its place")
+        self._end_process(process, silent=False)
+        self._close_disk(process, clean=False)
+
     def _end_process(self, process: Process, *, silent: bool) -> None:
         process.alive = False
         process.machine.process = None
