@@ -208,7 +208,7 @@ class ClusterClient:
         """The largest epoch up to `epoch` that the leader's log knows, and the offset where it ends."""
 
         def ask() -> tuple[int, int]:
-            view = self._leading(topic, partition)
+            view = self.leading(topic, partition)
             request = epoch_wire.OffsetForLeaderEpochRequest(
                 replica_id=CONSUMER,
                 topics=(
@@ -296,10 +296,10 @@ class ClusterClient:
         return connection
 
     def leader(self, topic: str, partition: int) -> Connection:
-        return self.node(self._leading(topic, partition).leader)
+        return self.node(self.leading(topic, partition).leader)
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        return self._leading(topic, partition).leader_epoch
+        return self.leading(topic, partition).leader_epoch
 
     def forget(self, topic: str) -> None:
         """The view of a topic has proved to be out of date."""
@@ -325,7 +325,7 @@ class ClusterClient:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s + 0.001, self.settings.retry_backoff_max_ms / 1000)
 
-    def _leading(self, topic: str, partition: int) -> PartitionView:
+    def leading(self, topic: str, partition: int) -> PartitionView:
         view = self.topic(topic)
         known = view.partitions.get(partition)
         if known is None:
@@ -342,7 +342,7 @@ class ClusterClient:
             self.topics(missing)
         asked: dict[int, dict[str, list[int]]] = {}
         for topic, partition in sorted(wanted):
-            leader = self._leading(topic, partition).leader
+            leader = self.leading(topic, partition).leader
             asked.setdefault(leader, {}).setdefault(topic, []).append(partition)
         return asked
 

@@ -113,6 +113,12 @@ class RangeReader:
                     asked = None
             yield from chunks
 
+    def peek(self, size: int) -> memoryview:
+        """The batches at the beginning of the range as they lie in the log, about `size` bytes of them."""
+        self._max_bytes = size
+        answer = self._ask(self.position).take(wait_ms=self._settings.fetch_max_wait_ms)
+        return memoryview(self._judge(answer).records or b"")
+
     def _ask(self, offset: int) -> Connection:
         topic, partition = self.wanted.topic, self.wanted.partition
         leader = self.client.leader(topic, partition)

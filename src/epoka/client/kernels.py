@@ -229,3 +229,176 @@ def _fill(
 
 
 _fill = _compile(_fill)
+
+
+# From columns to batches.
+
+
+def _murmur2(content: Any, ends: Any, valid: Any, out: Any) -> None:
+    for row in range(ends.shape[0] - 1):
+        if valid.shape[0] and not valid[row]:
+            out[row] = -1
+            continue
+        start = ends[row]
+        length = ends[row + 1] - start
+        h = np.uint32(0x9747B28C) ^ np.uint32(length)
+        words = length // 4
+        for word in range(words):
+            at = start + 4 * word
+            k = (
+                np.uint32(content[at])
+                | (np.uint32(content[at + 1]) << np.uint32(8))
+                | (np.uint32(content[at + 2]) << np.uint32(16))
+                | (np.uint32(content[at + 3]) << np.uint32(24))
+            )
+            k = np.uint32(k * np.uint32(0x5BD1E995))
+            k ^= k >> np.uint32(24)
+            k = np.uint32(k * np.uint32(0x5BD1E995))
+            h = np.uint32(h * np.uint32(0x5BD1E995)) ^ k
+        tail = start + 4 * words
+        left = length - 4 * words
+        if left == 3:
+            h ^= np.uint32(content[tail + 2]) << np.uint32(16)
+        if left >= 2:
+            h ^= np.uint32(content[tail + 1]) << np.uint32(8)
+        if left >= 1:
+            h ^= np.uint32(content[tail])
+            h = np.uint32(h * np.uint32(0x5BD1E995))
+        h ^= h >> np.uint32(13)
+        h = np.uint32(h * np.uint32(0x5BD1E995))
+        h ^= h >> np.uint32(15)
+        out[row] = np.int64(h & np.uint32(0x7FFFFFFF))
+
+
+_murmur2 = _compile(_murmur2)
+
+
+def _varint_size(number: int) -> Any:
+    raw = np.uint64((number << 1) ^ (number >> 63))
+    size = 1
+    while raw > np.uint64(0x7F):
+        raw >>= np.uint64(7)
+        size += 1
+    return size
+
+
+_varint_size = _compile(_varint_size)
+
+
+def _write_varint(out: Any, at: int, number: int) -> Any:
+    raw = np.uint64((number << 1) ^ (number >> 63))
+    while raw > np.uint64(0x7F):
+        out[at] = np.uint8(raw & np.uint64(0x7F)) | np.uint8(0x80)
+        raw >>= np.uint64(7)
+        at += 1
+    out[at] = np.uint8(raw)
+    return at + 1
+
+
+_write_varint = _compile(_write_varint)
+
+
+def _write_string(out: Any, at: int, content: Any, start: int, length: int) -> Any:
+    """A string with its length before it, -1 for null."""
+    at = _write_varint(out, at, length)
+    for i in range(length):
+        out[at + i] = content[start + i]
+    return at + max(length, 0)
+
+
+_write_string = _compile(_write_string)
+
+
+def _write(
+    rows: Any,
+    out: Any,
+    key_ends: Any,
+    key_valid: Any,
+    key_content: Any,
+    value_ends: Any,
+    value_valid: Any,
+    value_content: Any,
+    header_ends: Any,
+    name_ends: Any,
+    name_content: Any,
+    header_value_ends: Any,
+    header_value_valid: Any,
+    header_value_content: Any,
+) -> Any:
+    at = 0
+    for delta in range(rows.shape[0]):
+        row = rows[delta]
+        key_length = -1
+        if key_ends.shape[0] and (key_valid.shape[0] == 0 or key_valid[row]):
+            key_length = key_ends[row + 1] - key_ends[row]
+        value_length = -1
+        if value_valid.shape[0] == 0 or value_valid[row]:
+            value_length = value_ends[row + 1] - value_ends[row]
+        size = 2 + _varint_size(delta) + _varint_size(key_length) + max(key_length, 0)
+        size += _varint_size(value_length) + max(value_length, 0)
+        first = 0
+        last = 0
+        if header_ends.shape[0]:
+            first = header_ends[row]
+            last = header_ends[row + 1]
+        size += _varint_size(last - first)
+        for h in range(first, last):
+            length = name_ends[h + 1] - name_ends[h]
+            size += _varint_size(length) + length
+            length = header_value_ends[h + 1] - header_value_ends[h]
+            if header_value_valid.shape[0] and not header_value_valid[h]:
+                length = -1
+            size += _varint_size(length) + max(length, 0)
+        at = _write_varint(out, at, size)
+        out[at] = 0
+        out[at + 1] = 0
+        at = _write_varint(out, at + 2, delta)
+        key_at = key_ends[row] if key_length > 0 else 0
+        at = _write_string(out, at, key_content, key_at, key_length)
+        value_at = value_ends[row] if value_length > 0 else 0
+        at = _write_string(out, at, value_content, value_at, value_length)
+        at = _write_varint(out, at, last - first)
+        for h in range(first, last):
+            at = _write_string(out, at, name_content, name_ends[h], name_ends[h + 1] - name_ends[h])
+            length = header_value_ends[h + 1] - header_value_ends[h]
+            if header_value_valid.shape[0] and not header_value_valid[h]:
+                length = -1
+            at = _write_string(out, at, header_value_content, header_value_ends[h], length)
+    return at
+
+
+_write = _compile(_write)
+
+
+def murmur2(content: npt.NDArray[np.uint8], ends: Any, valid: Any) -> npt.NDArray[np.int64]:
+    found = np.empty(len(ends) - 1, np.int64)
+    _murmur2(content, ends, _or_none(valid), found)
+    return found
+
+
+def write(rows: npt.NDArray[np.int64], out: npt.NDArray[np.uint8], columns: Any) -> int:
+    """Write the records of some rows one behind the other; how many bytes they took."""
+    keys, values, headers = columns.keys, columns.values, columns.headers
+    nothing, nowhere = np.zeros(0, np.uint8), np.zeros(0, np.int32)
+    return int(
+        _write(
+            rows,
+            out,
+            nowhere if keys is None else keys.ends,
+            nothing if keys is None else _or_none(keys.valid),
+            nothing if keys is None else keys.content,
+            values.ends,
+            _or_none(values.valid),
+            values.content,
+            nowhere if headers is None else headers.ends,
+            nowhere if headers is None else headers.names.ends,
+            nothing if headers is None else headers.names.content,
+            nowhere if headers is None else headers.values.ends,
+            nothing if headers is None else _or_none(headers.values.valid),
+            nothing if headers is None else headers.values.content,
+        )
+    )
+
+
+def _or_none(valid: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
+    return np.zeros(0, np.uint8) if valid is None else valid

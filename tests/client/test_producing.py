@@ -1,0 +1,103 @@
+"""What is written is acknowledged once, in order, through leader changes; what is sent twice is kept once."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from epoka.client.batching import Identity, Rows, batch_of
+from epoka.client.cluster import ClusterClient
+from epoka.client.errors import Refused, Unreachable
+from epoka.client.fetching import Range, RangeReader
+from epoka.client.producing import BatchWriter, Outgoing, new_identity
+from epoka.client.settings import settings_from
+from epoka.cluster.cluster import Cluster
+from tests.client.test_batching import strings
+from tests.client.topics import Topics
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> object:
+    with ClusterClient(settings_from({"bootstrap.servers": cluster.bootstrap})) as opened:
+        yield opened
+
+
+def outgoing(
+    topic: str, values: list[bytes], *, sequence: int = -1, identity: Identity | None = None
+) -> Outgoing:
+    rows = Rows(strings([*values]))
+    batch = batch_of(rows, np.arange(len(values)), timestamp_ms=1, identity=identity, base_sequence=sequence)
+    return Outgoing(topic, 0, batch, len(values))
+
+
+def values_of(client: ClusterClient, topic: str, end: int) -> list[bytes | None]:
+    reader = RangeReader(client, Range(topic, 0, 0, end))
+    return [chunk.record(row)[3] for chunk in reader.columns() for row in range(len(chunk))]
+
+
+def test_batches_are_written_in_their_order(client: ClusterClient, topics: Topics) -> None:
+    name = topics.create()
+    writer = BatchWriter(client)
+    for number in range(20):
+        writer.add(outgoing(name, [b"%d" % number]))
+    writer.flush()
+    (taken,) = writer.acknowledged()
+    assert (taken.first_offset, taken.last_offset, taken.count) == (0, 19, 20)
+    assert values_of(client, name, 20) == [b"%d" % number for number in range(20)]
+
+
+def test_a_batch_sent_again_is_kept_once_and_keeps_its_offset(client: ClusterClient, topics: Topics) -> None:
+    name = topics.create()
+    identity = new_identity(client)
+    for _ in range(2):
+        writer = BatchWriter(client)
+        writer.add(outgoing(name, [b"a", b"b"], sequence=0, identity=identity))
+        writer.add(outgoing(name, [b"c"], sequence=2, identity=identity))
+        writer.flush()
+        assert [(each.first_offset, each.last_offset) for each in writer.acknowledged()] == [(0, 2)]
+    assert values_of(client, name, 3) == [b"a", b"b", b"c"]
+
+
+def test_a_refusal_that_time_does_not_mend_is_told_at_once(client: ClusterClient, topics: Topics) -> None:
+    name = topics.create(max_message_bytes="1000")
+    writer = BatchWriter(client)
+    writer.add(outgoing(name, [bytes(2000)]))
+    with pytest.raises(Refused, match=f"produce to {name}-0: MESSAGE_TOO_LARGE"):
+        writer.flush()
+
+
+def test_writing_rides_out_a_bounced_leader(cluster: Cluster, topics: Topics) -> None:
+    name = topics.create(1, replicas=3)
+    with ClusterClient(settings_from({"bootstrap.servers": cluster.bootstrap})) as client:
+        identity = new_identity(client)
+        writer = BatchWriter(client)
+        bounce = threading.Thread(
+            target=cluster.bounce, args=(client.topic(name).partitions[0].leader, "unclean")
+        )
+        bounce.start()
+        number = 0
+        while bounce.is_alive() or number < 200:
+            writer.add(outgoing(name, [b"%d" % number], sequence=number, identity=identity))
+            writer.flush()
+            number += 1
+        bounce.join()
+        assert values_of(client, name, number) == [b"%d" % each for each in range(number)]
+
+
+def test_what_is_not_acknowledged_in_time_is_named(cluster: Cluster, topics: Topics) -> None:
+    name = topics.create(1, replicas=3, min_insync_replicas="3")
+    properties = {"bootstrap.servers": cluster.bootstrap, "delivery.timeout.ms": "300"}
+    with ClusterClient(settings_from(properties), patience_ms=300) as client:
+        writer = BatchWriter(client)
+        writer.add(outgoing(name, [b"x"]))
+        writer.flush()
+        follower = next(n for n in (1, 2, 3) if n != client.topic(name).partitions[0].leader)
+        cluster.stop(follower)
+        try:
+            writer.add(outgoing(name, [b"y"]))
+            with pytest.raises(Unreachable, match=f"not acknowledged in time: {name}-0"):
+                writer.flush()
+        finally:
+            cluster.start(follower)
