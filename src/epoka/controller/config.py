@@ -30,5 +30,4 @@ class ControllerConfig(msgspec.Struct, frozen=True):
     """Replicas of `__epoka_ledger`, which is made once so many brokers are active; 0 for no topic."""
     max_fetch_wait_ms: int = 60_000
     control_request_timeout_ms: int = 10_000
-    """`controller.socket.timeout.ms`: how long a broker may take to answer a control request before it is sent
-    again."""
+    """`controller.socket.timeout.ms`: how long a broker may take to answer before it is asked again."""
