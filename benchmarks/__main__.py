@@ -37,11 +37,18 @@ def _startup() -> list[Figure]:
     return startup.run()
 
 
+def _zookeeper_mode() -> list[Figure]:
+    from benchmarks import zookeeper_mode
+
+    return zookeeper_mode.run()
+
+
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "codec": _codec,
     "log_mode": _log_mode,
     "produce_consume": _produce_consume,
     "startup": _startup,
+    "zookeeper_mode": _zookeeper_mode,
 }
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +30,8 @@ from epoka.wire.messages.update_metadata import UpdateMetadataRequest
 ROWS_AT_A_TIME: Final = 1 << 13
 """What is held beside the body, some hundred bytes a row, stays small and in the processor's cache."""
 TOPIC_IDS_SINCE: Final = 8
+WORD: Final = 4
+"""Everything about a partition is numbers of four bytes, but for the one byte `is_new`."""
 
 _HEAD: Final = 16
 """Controller id, controller epoch and greatest generation; the number of topics stands behind them."""
@@ -47,19 +50,20 @@ def update_metadata(request: UpdateMetadataRequest, version: int, image: Cluster
     table = image.partitions
     registered = np.array(sorted(image.brokers), np.int32)
     offline = _offline_counts(table, rows, registered)
-    words = 8 + _cells(table, rows) + offline
+    sizes = _sizes(table, rows, 8 * WORD)
+    sizes += WORD * offline.astype(np.int32)
 
     def write(part: slice) -> memoryview:
-        some, away = rows[part], offline[part]
+        some, away = rows[part], offline[part].astype(np.int64)
         return _one_behind_the_other(
-            words[part],
+            sizes[part] // WORD,
             (
-                (places, _metadata_rows(table, some[places], int(away[places[0]]), request, registered))
+                (places, _metadata_rows(table, some[places], away.item(places[0]), request, registered))
                 for places in _alike(_shape(table, some) | away << 32)
             ),
         )
 
-    return _body(request, version, image, rows, 4 * words, write, with_ids=version >= TOPIC_IDS_SINCE)
+    return _body(request, version, image, rows, sizes, write, with_ids=version >= TOPIC_IDS_SINCE)
 
 
 def leader_and_isr(
@@ -67,7 +71,7 @@ def leader_and_isr(
 ) -> Encoded:
     """The request with these rows of the image behind its own topics; rows of a topic stand together."""
     table = image.partitions
-    sizes = 4 * (7 + _cells(table, rows)) + 1
+    sizes = _sizes(table, rows, 7 * WORD + 1)
 
     def write(part: slice) -> memoryview:
         some, new = rows[part], is_new[part]
@@ -128,17 +132,21 @@ def _replicas(table: PartitionTable, rows: Rows) -> Ids:
     return replicas
 
 
-def _cells(table: PartitionTable, rows: Rows) -> Rows:
-    """How many replicas and members of the ISR each row names."""
-    return table.replicas_length[rows].astype(np.int64) + table.isr_length[rows]
+def _sizes(table: PartitionTable, rows: Rows, fixed: int) -> Ids:
+    """How many bytes each row takes, `fixed` and one word for each replica and member of the ISR."""
+    sizes = table.replicas_length[rows].astype(np.int32)
+    sizes += table.isr_length[rows]
+    sizes *= WORD
+    sizes += fixed
+    return sizes
 
 
 def _shape(table: PartitionTable, rows: Rows) -> Rows:
     return table.replicas_length[rows].astype(np.int64) << 16 | table.isr_length[rows]
 
 
-def _offline_counts(table: PartitionTable, rows: Rows, registered: Ids) -> Rows:
-    counts = np.zeros(len(rows), np.int64)
+def _offline_counts(table: PartitionTable, rows: Rows, registered: Ids) -> npt.NDArray[np.int16]:
+    counts = np.zeros(len(rows), np.int16)
     for part in _parts(len(rows)):
         some, found = rows[part], counts[part]
         for places in _alike(table.replicas_length[some]):
@@ -162,7 +170,7 @@ def _body(
     version: int,
     image: ClusterImage,
     rows: Rows,
-    sizes: Rows,
+    sizes: Ids,
     write: Callable[[slice], memoryview],
     *,
     with_ids: bool,
@@ -171,19 +179,17 @@ def _body(
     frame = codec.encode(request, version)
     tail = codec.encode(msgspec.structs.replace(request, topic_states=()), version)[_HEAD + _COUNT.size :]
     own_topics = frame[_HEAD + _COUNT.size : len(frame) - len(tail)]
-    slots = image.partitions.topic[rows]
-    firsts = np.flatnonzero(np.diff(slots, prepend=-1)).tolist()
-    headers = _topic_headers(image, slots, firsts, with_ids=with_ids)
+    firsts, headers = _topics(image, rows, with_ids=with_ids)
     start = frame[:_HEAD] + _COUNT.pack(len(request.topic_states) + len(headers)) + own_topics
     # Memory of this size comes from the system and goes back to it at once.
-    length = len(start) + sum(map(len, headers)) + int(sizes.sum()) + len(tail)
+    length = len(start) + sum(map(len, headers)) + int(sizes.sum(dtype=np.int64)) + len(tail)
     body = np.empty(length, np.uint8).data
     position = _put(body, 0, start)
     topic = 0
     firsts.append(len(rows) + 1)
     for part in _parts(len(rows)):
         written = write(part)
-        ends = np.cumsum(sizes[part])
+        ends = np.cumsum(sizes[part], dtype=np.int64)
         done = 0
         while firsts[topic] < part.stop:
             here = firsts[topic] - part.start
@@ -198,16 +204,17 @@ def _body(
     return Encoded(type(request), version, body)
 
 
-def _topic_headers(
-    image: ClusterImage, slots: npt.NDArray[Any], firsts: list[int], *, with_ids: bool
-) -> list[bytes]:
+def _topics(image: ClusterImage, rows: Rows, *, with_ids: bool) -> tuple[list[int], list[bytes]]:
+    """Where in the rows each topic begins, and what stands before its partitions."""
+    slots = image.partitions.topic[rows]
+    firsts: list[int] = np.flatnonzero(np.diff(slots, prepend=-1)).tolist()
     headers = []
-    for first, stop in zip(firsts, [*firsts[1:], len(slots)]):
+    for first, stop in pairwise([*firsts, len(rows)]):
         topic = image.topic_in(slots.item(first))
         name = topic.name.encode()
         topic_id = topic.id.bytes if with_ids else b""
         headers.append(_NAME_LENGTH.pack(len(name)) + name + topic_id + _COUNT.pack(stop - first))
-    return headers
+    return firsts, headers
 
 
 def _put(body: memoryview, position: int, piece: bytes | memoryview) -> int:
@@ -232,10 +239,10 @@ def _alike(keys: npt.NDArray[Any]) -> list[Rows]:
     return np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)
 
 
-def _one_behind_the_other(lengths: Rows, blocks: Iterable[tuple[Rows, npt.NDArray[Any]]]) -> memoryview:
+def _one_behind_the_other(lengths: Ids, blocks: Iterable[tuple[Rows, npt.NDArray[Any]]]) -> memoryview:
     """The bytes of rows in their order; they come in blocks of equal length, with their places."""
-    starts = np.cumsum(lengths) - lengths
-    total = int(lengths.sum())
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    total = int(lengths.sum(dtype=np.int64))
     whole: npt.NDArray[Any] | None = None
     for places, block in blocks:
         if len(places) == len(lengths):

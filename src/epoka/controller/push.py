@@ -41,6 +41,8 @@ RETRY_MS: Final = 100
 LANE: Final = 1
 MOST_QUEUED: Final = 500
 """A longer queue is replaced by the whole state: a broker that can't be reached must not fill our memory."""
+SLOWEST_BYTES_PER_MS: Final = 250
+"""A large request has as much longer to arrive: two hundred brokers may share one line of ours."""
 _FIRST_TOKEN: Final = 1 << 40
 """Tokens of the ledger's requests count from 1; these never meet them."""
 
@@ -64,14 +66,13 @@ class _Item(msgspec.Struct, frozen=True):
 class _Channel:
     """What one life of a broker is still to be told."""
 
-    __slots__ = ("acknowledged", "behind", "broker_id", "deleted", "epoch", "in_flight", "queue", "retry_ms")
+    __slots__ = ("acknowledged", "behind", "broker_id", "deleted", "epoch", "in_flight", "queue")
 
     def __init__(self, broker_id: int, epoch: int) -> None:
         self.broker_id = broker_id
         self.epoch = epoch
         self.queue: deque[_Item] = deque()
         self.in_flight: int | None = None
-        self.retry_ms: int | None = None
         self.acknowledged = -1
         self.behind = False
         """Has to be told everything as soon as it can be told anything; until then changes are not queued."""
@@ -123,6 +124,8 @@ class Push:
         self._last_whole: tuple[tuple[int, int], weakref.ref[Encoded]] | None = None
         self._seen: dict[int, int] = {}
         self._channels: dict[int, _Channel] = {}
+        self._retries: dict[int, int] = {}
+        """Broker to the time of its next try, for those who could not be reached."""
         self._changes = _Changes()
         self._asked: dict[int, tuple[int, int]] = {}
         self._next_token = _FIRST_TOKEN
@@ -134,9 +137,7 @@ class Push:
 
     @property
     def deadline(self) -> int | None:
-        return min(
-            (each.retry_ms for each in self._channels.values() if each.retry_ms is not None), default=None
-        )
+        return min(self._retries.values(), default=None)
 
     def acknowledged(self, *, leaving: int) -> int | None:
         """How far every other active broker is known to have been told; None when there is no other."""
@@ -160,7 +161,7 @@ class Push:
         self._requests.max_epoch = max(self._seen.values(), default=-1)
         for channel in list(self._channels.values()):
             if not self._may_talk_to(channel.broker_id, channel.epoch):
-                del self._channels[channel.broker_id]
+                self._close(channel)
 
     def _may_talk_to(self, broker_id: int, epoch: int) -> bool:
         level, seen = self._state.image.level, self._seen.get(broker_id)
@@ -243,12 +244,16 @@ class Push:
             self._queue_stops(channel, changes)
         return self._send_all(now)
 
+    def _close(self, channel: _Channel) -> None:
+        del self._channels[channel.broker_id]
+        self._retries.pop(channel.broker_id, None)
+
     def _open_and_close(self) -> set[int]:
         image = self._state.image
         for channel in list(self._channels.values()):
             broker = image.broker(channel.broker_id)
             if broker is None or broker.epoch != channel.epoch:
-                del self._channels[channel.broker_id]
+                self._close(channel)
         new: set[int] = set()
         for broker in image.brokers.values():
             if broker.id not in self._channels and self._may_talk_to(broker.id, broker.epoch):
@@ -319,9 +324,7 @@ class Push:
         channel.behind = True
 
     def wake(self, now: int) -> list[Effect]:
-        for channel in self._channels.values():
-            if channel.retry_ms is not None and channel.retry_ms <= now:
-                channel.retry_ms = None
+        self._retries = {broker_id: at for broker_id, at in self._retries.items() if at > now}
         return self._send_all(now)
 
     def _send_all(self, now: int) -> list[Effect]:
@@ -333,7 +336,7 @@ class Push:
         return effects
 
     def _send(self, channel: _Channel) -> list[Effect]:
-        if channel.in_flight is not None or channel.retry_ms is not None:
+        if channel.in_flight is not None or channel.broker_id in self._retries:
             return []
         if channel.behind:
             self._catch_up(channel)
@@ -345,6 +348,8 @@ class Push:
         channel.in_flight = token
         self._asked[token] = (channel.broker_id, channel.epoch)
         timeout_ms = self._state.config.control_request_timeout_ms
+        if isinstance(item.message, Encoded):
+            timeout_ms += len(item.message.body) // SLOWEST_BYTES_PER_MS
         return [Send(channel.broker_id, token, item.message, item.version, timeout_ms, LANE)]
 
     def answered(self, token: int, answer: Any | None, now: int) -> list[Effect]:
@@ -367,7 +372,7 @@ class Push:
             return []
         channel.in_flight = None
         if answer is None:
-            channel.retry_ms = now + RETRY_MS
+            self._retries[broker_id] = now + RETRY_MS
             return []
         channel.acknowledged = channel.queue.popleft().offset
         return self._send(channel)

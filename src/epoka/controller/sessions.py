@@ -6,6 +6,9 @@ delay a fencing by one timeout but never causes one.
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterator
+
 import msgspec
 
 from epoka.model.ids import BrokerEpoch, BrokerId
@@ -27,6 +30,11 @@ class Sessions:
 
     def __init__(self) -> None:
         self._sessions: dict[BrokerId, Session] = {}
+        self._by_contact: list[tuple[int, BrokerId]] = []
+        """A heap. Contact only moves on, so an entry may be too early and never too late: the first one is
+        looked at again until it is right, and a thousand heartbeats a second sort nothing."""
+        self._entries: dict[BrokerId, int] = {}
+        """The contact in the one entry of each broker that counts."""
 
     def get(self, broker_id: int) -> Session | None:
         return self._sessions.get(BrokerId(broker_id))
@@ -36,9 +44,11 @@ class Sessions:
     ) -> None:
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
-            session = self._sessions[broker_id] = Session(epoch, now)
-        session.beats = True
+            session = self._sessions[broker_id] = Session(epoch, now, beats=False)
         session.contact_ms = max(session.contact_ms, now)
+        if not session.beats:
+            session.beats = True
+            self._enter(broker_id, session.contact_ms)
         if metadata_offset is not None:
             session.metadata_offset = metadata_offset
 
@@ -61,13 +71,38 @@ class Sessions:
     def drop(self, broker_id: int) -> None:
         """Forget the broker: it is fenced, gone, or has been let go."""
         self._sessions.pop(BrokerId(broker_id), None)
+        self._entries.pop(BrokerId(broker_id), None)
 
     def stopping(self, broker_id: int) -> bool:
         session = self.get(broker_id)
         return session is not None and session.shutdown_offset is not None
 
-    def by_silence(self) -> list[tuple[int, BrokerId]]:
+    def by_silence(self) -> Iterator[tuple[int, BrokerId]]:
         """Contact time and id, the longest silent first; ids decide between equals."""
-        return sorted(
-            (session.contact_ms, broker_id) for broker_id, session in self._sessions.items() if session.beats
+        first = self._longest_silent()
+        if first is None:
+            return
+        yield first
+        yield from sorted(
+            (session.contact_ms, broker_id)
+            for broker_id, session in self._sessions.items()
+            if session.beats and broker_id != first[1]
         )
+
+    def _longest_silent(self) -> tuple[int, BrokerId] | None:
+        heap = self._by_contact
+        while heap:
+            contact_ms, broker_id = heap[0]
+            session = self._sessions.get(broker_id)
+            if session is None or not session.beats or self._entries.get(broker_id) != contact_ms:
+                heapq.heappop(heap)
+            elif session.contact_ms != contact_ms:
+                self._entries[broker_id] = session.contact_ms
+                heapq.heapreplace(heap, (session.contact_ms, broker_id))
+            else:
+                return heap[0]
+        return None
+
+    def _enter(self, broker_id: BrokerId, contact_ms: int) -> None:
+        self._entries[broker_id] = contact_ms
+        heapq.heappush(self._by_contact, (contact_ms, broker_id))

@@ -213,8 +213,8 @@ class ClusterImage:
     def all_rows(self) -> Rows:
         """Every row, in the order of topic name and index."""
         columns = [np.frombuffer(self._by_name[name].rows, np.int32) for name in sorted(self._by_name)]
-        rows = np.concatenate([np.zeros(0, np.int64), *columns])
-        return rows[rows >= 0]
+        rows = np.concatenate([np.zeros(0, np.int32), *columns])
+        return rows[rows >= 0].astype(np.int64)
 
     def rows_of(self, partitions: Iterable[tuple[str | UUID, int]]) -> Rows:
         """The row of each of these partitions, -1 for one that does not exist."""
