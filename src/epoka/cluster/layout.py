@@ -263,7 +263,7 @@ def plan(
     """
     settings = _checked_config(config or {}, mode)
     _check(brokers, controllers, mode)
-    wanted_level = None if level is None else _level(level, mode)
+    wanted_level = HIGHEST if level is None else _level(level, mode)
     temporary = data is None
     folder = Path(tempfile.mkdtemp(prefix="epoka-")) if data is None else Path(data).absolute()
     ports = Ports()
@@ -280,7 +280,7 @@ def plan(
             temporary=temporary,
             cluster_id=known.cluster_id if known else secrets.token_urlsafe(16).lstrip("-") or "epoka",
             mode=mode,
-            level=wanted_level or (FeatureLevel.parse(known.level) if known else HIGHEST),
+            level=FeatureLevel.parse(known.level) if known and level is None else wanted_level,
             ports=ports,
         )
         layout.lock()
