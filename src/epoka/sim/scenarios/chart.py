@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 
 from epoka.ledger.telling import sentence
-from epoka.model.events import Event, Reply, Request, Send
+from epoka.model.events import Event, Registered, RegistryChanged, Reply, Request, Send
 from epoka.model.ledger import LedgerEvent
 from epoka.sim.network import Hold
 from epoka.sim.process import Process
 from epoka.sim.scenarios.saying import about
-from epoka.sim.world import CONTROLLER, CONTROLLERS, OPERATOR, Answer, World
+from epoka.sim.world import CONTROLLER, CONTROLLERS, OPERATOR, ZOOKEEPER, Answer, World
 from epoka.wire import codec
+from epoka.wire.messages.alter_partition import AlterPartitionRequest
 
 NOTE, FAULT, MESSAGE, CHANGE, VERDICT, HARM = "note", "fault", "message", "change", "verdict", "harm"
 
@@ -84,6 +85,14 @@ class WatchedWorld(World):
         self._sent: dict[int, tuple[int, Any]] = {}
         self._held: dict[int, Any] = {}
         self._to: dict[tuple[int, int], tuple[str, int]] = {}
+        self.registry_is_told = True
+        """False: what the registry has to say to the controller waits for `tell_registry`."""
+        self._untold: RegistryChanged | None = None
+        self.unregistered: dict[int, Registered | None] = {}
+        """Brokers that are not told yet under which generation they are registered."""
+        self.misled: dict[int, int] = {}
+        """Brokers whose next proposal goes to a controller that is not in office any more."""
+        self._astray: int | None = None
         super().__init__(**settings)
 
     def watch_from_here(self, shows: frozenset[str]) -> None:
@@ -120,7 +129,17 @@ class WatchedWorld(World):
     def _leaves(self, sender: Process, to: int, message: Any) -> None:
         self._sent[id(message)] = (self.now, message)
 
+    def locate(self, process: Process, to: int) -> int | None:
+        return self._astray if to == CONTROLLER and self._astray is not None else super().locate(process, to)
+
     def _send(self, process: Process, send: Send) -> None:
+        if process.address in self.misled and isinstance(send.message, AlterPartitionRequest):
+            self._astray = self.misled.pop(process.address)
+            try:
+                self._send(process, send)
+            finally:
+                self._astray = None
+            return
         to = self.locate(process, send.to)
         if self._watched:
             self._to[process.life, send.token] = ("" if to is None else self.name_of(to), send.version)
@@ -145,7 +164,28 @@ class WatchedWorld(World):
 
         return super().ask(node, message, version, then=answered, **options)
 
+    def tell_registry(self, picture: RegistryChanged | None = None) -> None:
+        """The controller reads the registry as it is, or as the picture says."""
+        self.registry_is_told = True
+        picture = picture or self._untold
+        process = self.process_at(self.address_of(CONTROLLER))
+        if picture is not None and process is not None:
+            self.deliver(process, picture)
+
+    def tell_registered(self, broker_id: int) -> None:
+        event = self.unregistered.pop(broker_id)
+        process = self.process_at(broker_id)
+        if event is not None and process is not None:
+            self.deliver(process, event)
+
     def deliver(self, process: Process, event: Event) -> None:
+        if isinstance(event, Registered) and process.address in self.unregistered:
+            self.unregistered[process.address] = event
+            return
+        if isinstance(event, RegistryChanged):
+            self._untold = event
+            if not self.registry_is_told:
+                return
         if not self._watched or not process.alive or process.paused or process.busy_until > self.now:
             super().deliver(process, event)
             return
@@ -153,6 +193,9 @@ class WatchedWorld(World):
         before = len(self.ledger)
         place = len(self.lines)
         sender, version = "", 0
+        if isinstance(event, RegistryChanged | Registered):
+            self._registry_says(here, event)
+            place = len(self.lines)
         if isinstance(event, Request):
             call = process.askers.get(event.token)
             sender = "" if call is None else self.name_of(call.connection.sender.address)
@@ -175,6 +218,17 @@ class WatchedWorld(World):
                 for verdict in refused:
                     self.lines.insert(place, Line(self.elapsed_ms, VERDICT, "", here, verdicts=(verdict,)))
             self.lines.extend(told)
+
+    def _registry_says(self, receiver: str, event: RegistryChanged | Registered) -> None:
+        if isinstance(event, Registered):
+            name, text = "registered", f"your generation is {event.epoch}"
+        else:
+            name = "registry"
+            text = ", ".join(
+                f"broker {entry.id} as {entry.epoch}"
+                for entry in sorted(event.registrations, key=lambda entry: entry.id)
+            )
+        self.lines.append(Line(self.elapsed_ms, MESSAGE, text, ZOOKEEPER, receiver, name))
 
     def _arrived(
         self,

@@ -6,18 +6,173 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
+from epoka import fencing
 from epoka.broker.following import Asked, Fetcher
-from epoka.broker.leadership import Follower
-from epoka.controller import registration
+from epoka.broker.leadership import Follower, Leadership
+from epoka.controller import alter_partition, registration
 from epoka.controller.decision import Decision
 from epoka.controller.state import ControllerState
 from epoka.model.ids import BrokerEpoch
 from epoka.model.image import register_broker_record
+from epoka.model.levels import FeatureLevel
 from epoka.sim import client
-from epoka.sim.scenarios.story import DEMANDED, LOSE, WIPE, Story, scenario
+from epoka.sim.keeper import ADDRESS as SERVICE
+from epoka.sim.scenarios.story import (
+    CONTROLLER,
+    CONVERGED,
+    FAULT,
+    WIPE,
+    ZOOKEEPER,
+    Story,
+    scenario,
+)
+from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 A, B, C = 1, 2, 3
+
+
+# KAFKA-9839.
+
+
+def _refuses_greater(stack: ExitStack) -> None:
+    """A generation above the broker's own is as wrong as one below it."""
+    judge = fencing.control.generation
+
+    def strict(given_epoch: int, own_epoch: int) -> fencing.Verdict:
+        if given_epoch > own_epoch >= 0:
+            return fencing.Verdict(
+                "control.generation",
+                False,
+                ErrorCode.STALE_BROKER_EPOCH,
+                str(given_epoch),
+                str(own_epoch),
+                "no such generation is known here",
+            )
+        return judge(given_epoch, own_epoch)
+
+    stack.enter_context(patch.object(fencing.control, "generation", strict))
+
+
+@scenario(
+    "kafka-9839",
+    "KAFKA-9839",
+    guard="a generation above the broker's own is accepted (control.generation)",
+    mutant=_refuses_greater,
+    harm=CONVERGED,
+    mode=ZOOKEEPER,
+    level=FeatureLevel.GENERATIONS,
+    shows={"LeaderAndIsrRequest", "UpdateMetadataRequest"},
+)
+def the_controller_knows_first(story: Story) -> None:
+    """The controller knows a broker's new generation before the broker does.
+
+    Broker 3 loses its session and registers again; the process lives on. The controller reads the registry
+    at once and sends everything that a new life needs, with the new generation. Broker 3 has not been told
+    yet that it has one. Kafka took a generation above its own for impossible and threw the request away,
+    and since the controller does not send it twice, the broker never heard of its partitions again. The
+    request is not stale: it is early. It must be obeyed.
+    """
+    world = story.world
+    client.create_topic(world, "orders", (1, 2, 3))
+    story.run(50)
+    story.watch()
+    former = world.generation(3)
+    world.unregistered[3] = None
+    process, keeper = world.process_at(3), world.keeper
+    assert process is not None and keeper is not None
+    world.write(FAULT, "loses its session and gets another one", 3)
+    keeper.expire(process)
+    story.until("the controller knows the new generation", lambda: world.generation(3) > former)
+    made = world.ask(2, client.create_request("payments", ((3, 1, 2),)), client.CREATE_VERSION)
+    story.until("a topic is made that broker 3 is to lead", lambda: made.done)
+    story.run(20)
+    story.say("only now does broker 3 hear of its own registration", 3)
+    world.tell_registered(3)
+    story.must_heal(5_000)
+
+
+# KAFKA-14144.
+
+
+def _never_twice(stack: ExitStack) -> None:
+    """A proposal that has been taken is refused when it comes again, and news of its own partition are lost
+    on a leader, as they were in Kafka's zookeeper mode. Either of the two alone does no harm."""
+    stack.enter_context(patch.object(alter_partition, "_already_so", lambda *_: False))
+    stack.enter_context(patch.object(Leadership, "adopt", lambda *_: False))
+
+
+@scenario(
+    "kafka-14144",
+    "KAFKA-14144",
+    guard="a proposal for what is already so is accepted again; metadata settle it too",
+    mutant=_never_twice,
+    harm=CONVERGED,
+    mode=ZOOKEEPER,
+    shows={"AlterPartitionRequest", "AlterPartitionResponse"},
+    settings={"request_timeout_ms": 400},
+)
+def a_lost_answer(story: Story) -> None:
+    """The answer to an ISR change is lost, and the leader is refused ever after.
+
+    The leader proposes an ISR, the controller takes it, and the answer is lost. In zookeeper mode nothing
+    else tells the leader of the new partition epoch, so it proposes the same again, with the old one. A
+    controller that answers INVALID_UPDATE_VERSION tells it to wait for news that never come: the leader can
+    neither grow nor shrink its ISR until somebody changes the leader. What is asked for is what is, so the
+    answer is yes.
+    """
+    world = story.world
+    client.create_topic(world, "orders", (A, B, C))
+    story.watch()
+    story.cut(A, C)
+    story.say("broker 3 falls behind and leaves the ISR", A)
+    story.write(A, "orders", b"first")
+    lost = story.hold("AlterPartitionResponse", to=A, most=1)
+    story.mend(A, C)
+    story.await_held(lost)
+    story.say("the controller has taken broker 3 into the ISR; its answer is lost")
+    story.run(1_000)
+    story.must_heal(5_000)
+
+
+# KAFKA-14154.
+
+
+@scenario(
+    "kafka-14154",
+    "KAFKA-14154",
+    rules=("isr.ahead",),
+    harm=CONVERGED,
+    mode=ZOOKEEPER,
+    controllers=2,
+    shows={"AlterPartitionRequest", "AlterPartitionResponse", "LeaderAndIsrRequest"},
+)
+def a_controller_of_the_past(story: Story) -> None:
+    """A leader asks a controller that does not know that it has been replaced.
+
+    The controller loses its session without noticing. Another one takes over, broker 1 fails, and broker 2
+    is elected in a new leader epoch. Broker 2 still has a connection to the old controller and proposes an
+    ISR there. The old one knows broker 1 as leader and an older epoch. If it answers as if it knew best,
+    broker 2 takes the refusal for final and waits for metadata that are not coming. But a leader that knows
+    more than the controller shows that the controller is the one who is behind: NOT_CONTROLLER, ask
+    another.
+    """
+    world = story.world
+    client.create_topic(world, "orders", (A, B, C))
+    story.write(A, "orders", b"first")
+    story.run(50)
+    story.watch()
+    former = world.address_of(CONTROLLER)
+    world.write(FAULT, "loses its session and does not know it", former)
+    world.network.cut(former, SERVICE)
+    story.until("another controller is in office", lambda: world.address_of(CONTROLLER) != former)
+    world.misled[B] = former
+    story.bounce(A)
+    story.until_led_by(B)
+    story.say("broker 1 catches up; broker 2 proposes it to the controller it knows", B)
+    story.until("the proposal is on its way", lambda: B not in world.misled)
+    story.run(100)
+    story.must_heal(5_000)
 
 
 # KAFKA-15221.
@@ -105,7 +260,7 @@ def _bumps_the_epoch(stack: ExitStack) -> None:
     "KAFKA-16952",
     guard="a life that registers again keeps its generation (registration.incarnation)",
     mutant=_bumps_the_epoch,
-    harm=DEMANDED,
+    harm="15: an id has one life",
     shows={"BrokerRegistrationRequest", "BrokerRegistrationResponse"},
     settings={"request_timeout_ms": 300},
 )
@@ -131,11 +286,6 @@ def registered_twice(story: Story) -> None:
     story.say("the first request arrives after all")
     story.release(slow)
     story.run(5)
-    own = world.broker(C).lifecycle.broker_epoch
-    story.must(
-        world.generation(C) == own,
-        f"broker 3 lives as generation {own}, and the controller knows it as {world.generation(C)}",
-    )
     story.must_heal()
 
 
@@ -198,43 +348,4 @@ def an_old_truncation(story: Story) -> None:
     story.release(old)
     story.run(10)
     story.resume(B)
-    story.must_heal()
-
-
-# The hole that the documents leave.
-
-
-@scenario(
-    "last-replica-standing",
-    "KIP-903, its exception",
-    guard="nothing: the document leaves it open (KIP-966 came later)",
-    harm="the stated exception",
-    loses_anyway=True,
-    brokers=2,
-    shows={"AlterPartitionRequest"},
-)
-def last_replica_standing(story: Story) -> None:
-    """The only member of the ISR loses its disk and leads again.
-
-    B is down, A is alone in the ISR and takes a record. A loses power before the record is on its disk. An
-    ISR is never empty, so A stays the only member, and when it comes back it is elected: there is nobody
-    else, and nothing says what it lost. KIP-903 states this exception and leaves it as it is. The
-    simulator's checker states it too: it counts the case and forgives exactly what was lost.
-    min.insync.replicas of 2 keeps acknowledged records out of it.
-    """
-    world = story.world
-    client.create_topic(world, "orders", (A, B))
-    story.watch()
-    story.write(A, "orders", b"first")
-    world.flush(A)
-    story.crash(B)
-    story.until_isr(A)
-    story.say("A is alone in the ISR and takes a record", A)
-    story.write(A, "orders", b"lost")
-    story.crash(A, LOSE)
-    story.until_fenced(A)
-    story.restart(A)
-    story.until_led_by(A)
-    story.say(f"A leads again; its log has {len(client.log_of(world, A, 'orders'))} of 2 records", A)
-    story.restart(B)
     story.must_heal()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epoka.sim import client
 from epoka.sim.network import Hold
-from epoka.sim.scenarios.story import WIPE, Story, scenario
+from epoka.sim.scenarios.story import LOSE, WIPE, Story, scenario
 
 A, B = 1, 2
 PROPOSALS = {"AlterPartitionRequest", "AlterPartitionResponse", "BrokerRegistrationResponse"}
@@ -100,4 +100,40 @@ def time_line(story: Story) -> None:
     story.say("B fetches in its new life, and the proposal with the new generation is good")
     story.mend(A, B)
     story.until_isr(A, B)
+    story.must_heal()
+
+
+@scenario(
+    "last-replica-standing",
+    "KIP-903, its exception",
+    guard="nothing: the document leaves it open (KIP-966 came later)",
+    harm="the stated exception",
+    loses_anyway=True,
+    brokers=2,
+    shows={"AlterPartitionRequest"},
+)
+def last_replica_standing(story: Story) -> None:
+    """The only member of the ISR loses its disk and leads again.
+
+    B is down, A is alone in the ISR and takes a record. A loses power before the record is on its disk. An
+    ISR is never empty, so A stays the only member, and when it comes back it is elected: there is nobody
+    else, and nothing says what it lost. KIP-903 states this exception and leaves it as it is. The
+    simulator's checker states it too: it counts the case and forgives exactly what was lost.
+    min.insync.replicas of 2 keeps acknowledged records out of it.
+    """
+    world = story.world
+    client.create_topic(world, "orders", (A, B))
+    story.watch()
+    story.write(A, "orders", b"first")
+    world.flush(A)
+    story.crash(B)
+    story.until_isr(A)
+    story.say("A is alone in the ISR and takes a record", A)
+    story.write(A, "orders", b"lost")
+    story.crash(A, LOSE)
+    story.until_fenced(A)
+    story.restart(A)
+    story.until_led_by(A)
+    story.say(f"A leads again; its log has {len(client.log_of(world, A, 'orders'))} of 2 records", A)
+    story.restart(B)
     story.must_heal()

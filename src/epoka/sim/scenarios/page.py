@@ -173,15 +173,17 @@ def _rows(lines: Sequence[Line]) -> list[_Row]:
     rows: list[_Row] = []
     top = _HEAD
     for line in lines:
-        texts = [(_class(line), part) for part in textwrap.wrap(_words(line), _CHARACTERS)]
+        texts = [(_class(line), part) for part in _wrap(_words(line))]
         for verdict in line.verdicts:
-            texts += [
-                ("refused", part) for part in textwrap.wrap(refusal(verdict).removeprefix("x "), _CHARACTERS)
-            ]
+            texts += [("refused", part) for part in _wrap(refusal(verdict).removeprefix("x "))]
         height = max(len(texts) * _LEADING + 12, 40 if line.kind == MESSAGE else 30)
         rows.append(_Row(line, top, height, tuple(texts)))
         top += height
     return rows
+
+
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(text, _CHARACTERS, break_on_hyphens=False)
 
 
 def _words(line: Line) -> str:

@@ -16,13 +16,17 @@ from typing import Any, Final
 
 import msgspec
 
+from epoka.broker.control_feed import ControlFeed
+from epoka.model.events import RegistryChanged
+from epoka.model.image import ClusterImage
 from epoka.model.levels import HIGHEST, FeatureLevel
+from epoka.model.partitions import PartitionState
 from epoka.sim.checkers import Checkers, Violated
 from epoka.sim.client import PRODUCE_VERSION, batch, produce_request, produced
 from epoka.sim.network import Hold
 from epoka.sim.oracle import Oracle
 from epoka.sim.scenarios.chart import CHANGE, FAULT, HARM, MESSAGE, NOTE, VERDICT, Line, WatchedWorld
-from epoka.sim.world import CONTROLLER, KEEP, LOG, LOSE, TEAR, WIPE, StoodStill
+from epoka.sim.world import CONTROLLER, KEEP, LOG, LOSE, TEAR, WIPE, ZOOKEEPER, StoodStill
 from epoka.wire.error_codes import ErrorCode
 
 Mutant = Callable[[contextlib.ExitStack], None]
@@ -139,6 +143,14 @@ class Harmed(Exception):
         self.harm = harm
 
 
+class _Checkers(Checkers):
+    def standing(self, image: ClusterImage, name: str, state: PartitionState) -> None:
+        """A controller in zookeeper mode that has not read the registry yet counts on nobody."""
+        push = self.world.controller._push
+        if push is None or push.ready:
+            super().standing(image, name, state)
+
+
 class Story:
     """What a schedule is written with: the world, and words for what is done to it."""
 
@@ -156,7 +168,7 @@ class Story:
             **{"request_timeout_ms": 10_000, **told.settings},
         )
         self.oracle = Oracle()
-        self.checkers = Checkers(self.world, self.oracle)
+        self.checkers = _Checkers(self.world, self.oracle)
 
     # What is told.
 
@@ -185,7 +197,12 @@ class Story:
 
     def bounce(self, node: int, disk: str = KEEP) -> None:
         self.world.write(FAULT, f"bounces{_DISKS[disk]}", node)
-        self.world.bounce(node, disk)
+        process = self.world.process_at(self.world.address_of(node))
+        self.world.crash(node, disk)
+        if self.world.keeper is not None and process is not None:
+            # Its session ends with it, so that its next life can register at once.
+            self.world.keeper.expire(process)
+        self.world.restart(node)
 
     def stop(self, broker_id: int) -> None:
         self.world.write(FAULT, "is asked to stop", broker_id)
@@ -209,6 +226,14 @@ class Story:
         there = self.world.name_of(self.world.address_of(other))
         self.world.write(FAULT, f"reaches {there} again", one)
         self.world.mend(one, other)
+
+    def deafen(self) -> None:
+        """The controller is not told what happens in the registry."""
+        self.world.registry_is_told = False
+
+    def tell(self, picture: RegistryChanged | None = None) -> None:
+        """The controller is told what is in the registry, or what the picture says is in it."""
+        self.world.tell_registry(picture)
 
     def hold(self, api: str, **about: Any) -> Hold:
         """Hold a kind of message back until it is released."""
@@ -253,6 +278,13 @@ class Story:
     def until_fenced(self, broker_id: int) -> None:
         self.until(f"broker {broker_id} is fenced", lambda: self.fenced(broker_id))
 
+    def until_gone(self, broker_id: int) -> None:
+        """The controller knows no life of the broker any more."""
+        self.until(
+            f"the controller has noticed that broker {broker_id} is gone",
+            lambda: self.world.controller.image.broker(broker_id) is None,
+        )
+
     def until_new_life(self, broker_id: int, former: int) -> None:
         """The controller knows a later generation of the broker and counts on it."""
         self.until(
@@ -269,6 +301,19 @@ class Story:
         known = self.world.controller.image.broker(broker_id)
         return known is None or known.fenced
 
+    def follows(self, broker_id: int, topic: str = "orders") -> bool:
+        """Whether the broker has the replica and fetches for it."""
+        if not self.world.is_up(broker_id):
+            return False
+        core = self.world.broker(broker_id)
+        replica = core.replicas.by_name.get((topic, 0))
+        return replica is not None and core.following.follows(replica)
+
+    def has_been_told(self, broker_id: int) -> bool:
+        """Whether a control request has told this life of the broker what the cluster looks like."""
+        feed = self.world.broker(broker_id).feed
+        return isinstance(feed, ControlFeed) and feed.updated
+
     def refused(self, rule: str) -> bool:
         return any(verdict.rule == rule for line in self.world.lines for verdict in line.verdicts)
 
@@ -283,7 +328,7 @@ class Story:
             self.world.run(50)
             missing = self.checkers.converged()
         if missing is not None:
-            raise Harmed(Harm(CONVERGED, missing))
+            raise Harmed(Harm(CONVERGED, missing.partition(": BrokerRegistration")[0]))
         self.checkers.logs_agree()
 
 
@@ -332,7 +377,7 @@ def _columns(world: WatchedWorld, lines: Iterable[Line]) -> tuple[str, ...]:
     """Who appears in the chart, clients first, then controllers, then brokers."""
     seen = {name for line in lines for name in (line.sender, line.receiver) if name}
     order = [world.name_of(address) for address in sorted(world.machines)]
-    clients = [name for name in ("client", "operator") if name in seen]
+    clients = [name for name in ("client", "operator", ZOOKEEPER) if name in seen]
     controllers = [name for name in order if name.startswith("controller") and name in seen]
     brokers = [name for name in order if name.startswith("broker") and name in seen]
     return tuple(dict.fromkeys((*clients, *controllers, *brokers)))
@@ -353,6 +398,7 @@ __all__ = [
     "TEAR",
     "VERDICT",
     "WIPE",
+    "ZOOKEEPER",
     "Harm",
     "Outcome",
     "Scenario",

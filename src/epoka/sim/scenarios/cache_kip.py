@@ -1,0 +1,94 @@
+"""The UpdateMetadata cache KIP: one greatest generation for all receivers, and what it rests on."""
+
+from __future__ import annotations
+
+from epoka.model.events import RegistryChanged
+from epoka.model.levels import FeatureLevel
+from epoka.sim import client
+from epoka.sim.scenarios.story import DEMANDED, ZOOKEEPER, Story, scenario
+
+
+@scenario(
+    "cache-kip-five-messages",
+    "the cache KIP",
+    rules=("control.max-generation",),
+    harm=DEMANDED,
+    mode=ZOOKEEPER,
+    level=FeatureLevel.SHARED_UPDATES,
+    shows={"UpdateMetadataRequest"},
+)
+def five_messages(story: Story) -> None:
+    """The document's diagram: five messages, and the fifth is too old.
+
+    One: broker 1 registers. Two: the controller reads the registry, and with it the greatest generation of
+    all. Three and four: broker 1 restarts, registers again and learns its new generation. Five: an
+    UpdateMetadata that was made from message two arrives. It carries no generation of broker 1, only the
+    greatest one that the controller knew; but that was read before broker 1 registered again, so it is
+    smaller than broker 1's own. That is enough to refuse it, and the same bytes serve every broker.
+    """
+    world = story.world
+    story.watch()
+    story.say("1 and 2 are done: broker 1 is registered, the controller has read the registry")
+    update = story.hold("UpdateMetadataRequest", to=1)
+    made = world.ask(2, client.create_request("orders", ((2, 3),)), client.CREATE_VERSION)
+    story.await_held(update)
+    story.until("the topic is made", lambda: made.done)
+    story.deafen()
+    story.say("3 and 4: broker 1 restarts and registers again", 1)
+    story.bounce(1)
+    story.run(6)
+    story.say("5: what the controller made of message 2 arrives")
+    story.release(update)
+    story.run(5)
+    story.must(
+        not story.has_been_told(1),
+        "broker 1 believes an UpdateMetadata that was made before its life began",
+    )
+    story.tell()
+    story.must_heal()
+
+
+@scenario(
+    "cache-kip-two-bounces",
+    "the cache KIP",
+    guard="the registry is read as it was at one moment",
+    mutant=lambda stack: None,
+    harm=DEMANDED,
+    mode=ZOOKEEPER,
+    level=FeatureLevel.SHARED_UPDATES,
+    shows={"UpdateMetadataRequest", "LeaderAndIsrRequest"},
+)
+def two_bounces(story: Story) -> None:
+    """Two brokers bounce while the controller reads the registry broker by broker.
+
+    The document's argument needs the greatest generation to be from before any later registration. A
+    controller that lists the brokers and then reads one after the other can miss that: it reads broker 1;
+    broker 1 bounces, then broker 2; it reads broker 2. Now it knows broker 1 by a life that is over, and
+    the greatest generation, broker 2's, is above that of broker 1's new life. What it sends to the dead
+    life is obeyed by the new one. A picture of one moment cannot be mixed like that.
+    """
+    world = story.world
+    client.create_topic(world, "orders", (2, 1, 3))
+    story.run(50)
+    story.watch()
+    story.deafen()
+    keeper = world.keeper
+    assert keeper is not None
+    read_early = keeper.registry[1][0]
+    story.say("the controller has read broker 1 and goes on to the others")
+    silence = story.hold("MetadataHeartbeatRequest")
+    for broker_id in (1, 2):
+        story.bounce(broker_id)
+        story.run(6)
+    entries = tuple(entry for entry, _ in keeper.registry.values())
+    if story.without_rule:
+        entries = tuple(read_early if entry.id == 1 else entry for entry in entries)
+    story.tell(RegistryChanged(entries, keeper.zxid))
+    story.run(10)
+    believed, own = world.generation(1), world.broker(1).lifecycle.broker_epoch
+    story.must(
+        believed == own or not story.has_been_told(1),
+        f"broker 1, generation {own}, obeys requests that were made for its generation {believed}",
+    )
+    silence.release()
+    story.must_heal()
