@@ -131,5 +131,23 @@ def test_a_broker_cut_off_from_the_controller_fences_itself_and_comes_back() -> 
         assert cluster.generation(2) == generation
 
 
+def test_a_silent_ensemble_stops_writes_until_it_answers_again() -> None:
+    with loaded_cluster() as (cluster, load):
+        before = leaders(cluster)
+        for keeper in cluster.zookeeper.nodes:
+            cluster.zookeeper.pause(keeper)
+        # The controller cannot know whether it still is one, so it tells nobody that they are active.
+        for broker_id in cluster.broker_ids:
+            wait_until(
+                lambda broker_id=broker_id: events(cluster, "self-fenced", broker_id),  # type: ignore[misc]
+                f"broker {broker_id} to fence itself",
+            )
+        assert refusal(cluster, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for keeper in cluster.zookeeper.nodes:
+            cluster.zookeeper.resume(keeper)
+        load.reaches_every_partition(10)
+        assert leaders(cluster).keys() == before.keys()
+
+
 def log_of(cluster: Cluster, node_id: int) -> str:
     return cluster.layout.place(node_id).log_path.read_text()

@@ -313,6 +313,7 @@ class ControllerTies(Ties):
         self._election = Election(self.session, ControllerZnode(config.node_id, *control))
         self._mandate: Mandate | None = None
         self._in_office = False
+        self._silence: threading.Timer | None = None
         self._known_brokers: set[int] = set()
 
     def entered(self, mandate: Mandate) -> None:
@@ -333,12 +334,39 @@ class ControllerTies(Ties):
             self._election.watch(self._on_change("office", self._look_at_the_office)),
         )
 
+    def abandon(self) -> None:
+        super().abandon()
+        self._listen_to_silence(None)
+
     def _on_session(self, event: SessionEvent) -> None:
         mandate = self._mandate
         if event is SessionEvent.LOST and mandate is not None:
             self._tell.event(Over(mandate, "its ZooKeeper session has ended"))
+        self._listen_to_silence(mandate if event is SessionEvent.SUSPENDED else None)
+
+    def _listen_to_silence(self, mandate: Mandate | None) -> None:
+        """Without a connection nobody tells this controller that another one was elected; it must not go on
+        telling brokers that they are active. kazoo notices a silent server after two thirds of the session,
+        and ZooKeeper ends the session when all of it is over."""
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
+        if mandate is not None:
+            over = Over(mandate, "ZooKeeper has not answered for a whole session")
+            self._silence = threading.Timer(self.session.session_timeout_ms / 3000, self._tell.event, (over,))
+            self._silence.daemon = True
+            self._silence.start()
 
     def _look_at_the_office(self) -> None:
+        try:
+            self._stand_or_check()
+        except ZooKeeperError as error:
+            # Not every reason goes away with a change that somebody watches.
+            log.warning("%s", error, extra={"node": self.node_id})
+            self._desk.pause(STAND_AGAIN_S)
+            self._desk.ask("office", self._look_at_the_office)
+
+    def _stand_or_check(self) -> None:
         if self._mandate is None:
             outcome = self._election.stand(time.time_ns() // 1_000_000)
             if isinstance(outcome, Held):

@@ -219,6 +219,14 @@ class ZooKeeperServer:
         """End a node without warning."""
         self._end(self._node(number), signal.SIGKILL)
 
+    def pause(self, number: int) -> None:
+        """Stop a node's time: its connections stay, and nothing comes through them."""
+        _signal(self._node(number), signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        """Let a paused node go on."""
+        _signal(self._node(number), signal.SIGCONT)
+
     def restart(self, number: int, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start a node again, after ending it if it runs, on the same ports with the same data."""
         node = self._node(number)
