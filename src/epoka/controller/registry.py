@@ -93,6 +93,19 @@ def start_up(state: ControllerState, broker_id: int) -> Decision:
     return Decision(None, records, rule="leader.eligible", because="a broker came back")
 
 
+def strangers(state: ControllerState) -> list[int]:
+    """Brokers that lead or are in an ISR and that nobody knows: they ended while there was no controller."""
+    partitions = state.image.partitions
+    hosts = sorted(partitions.places_by_host(partitions.rows()))
+    return [each for each in hosts if state.image.broker(each) is None and counts_as_active(state, each)]
+
+
+def left(state: ControllerState, broker_id: int) -> Decision:
+    """Failure handling for a life that the controller before this one knew and this one does not."""
+    because = "it was gone before the takeover"
+    return Decision(None, leave_all(state, broker_id), rule="registry.bounce", because=because)
+
+
 def counts_as_active(state: ControllerState, broker_id: int) -> bool:
     """Whether the controller before this one counted on the broker: whether anybody is active is not stored,
     but who leads or is in an ISR is."""

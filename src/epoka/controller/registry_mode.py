@@ -62,14 +62,18 @@ class RegistryMode:
         push.registry_read(picture.registrations)
         changes = registry.compare(state, picture)
         effects: list[Effect] = []
+        # Who goes on living comes first: a new controller must know whom it may elect for those who do not.
+        for entry in changes.living:
+            effects += self._decide(self._refreshed(entry, takeover), now, None)
         for entry in changes.new:
             effects += self._begin(entry, "a new broker", now, takeover=takeover)
         for broker in changes.dead:
             effects += self._end(broker, "its session ended", now)
         for entry in changes.bounced:
             effects += self._bounce(entry, now)
-        for entry in changes.living:
-            effects += self._decide(self._refreshed(entry, takeover), now, None)
+        if takeover:
+            for broker_id in registry.strangers(state):
+                effects += self._decide(self._left(broker_id), now, None)
         for entry in picture.registrations:
             self._keep_session(entry.id, now)
         push.ready = True
@@ -93,6 +97,9 @@ class RegistryMode:
         assert known is not None
         effects = self._end(known, f"generation {entry.epoch} followed", now)
         return effects + self._begin(entry, f"after generation {known.epoch}", now)
+
+    def _left(self, broker_id: int) -> Callable[[], Decision]:
+        return lambda: registry.left(self._state, broker_id)
 
     def _refreshed(self, entry: RegistryEntry, takeover: bool) -> Callable[[], Decision]:
         return lambda: registry.refresh(self._state, entry, takeover=takeover)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import msgspec
 
 from epoka.controller.metadata_log import Loaded, MetadataLogFailed, Overtaken, take
 from epoka.controller.registry import HEARTBEATS_SINCE
@@ -137,6 +138,8 @@ class Keeper:
         self.registry: dict[int, tuple[RegistryEntry, Session]] = {}
         self.splits_reads = False
         """A mutant: the registry is read in two halves, at two moments."""
+        self.forgets_generations = False
+        """A mutant: a new controller knows no other generations than those in the registry."""
         self._stopping: dict[int, int] = {}
         self._sessions: dict[int, Session] = {}
         """By the life of their process."""
@@ -255,17 +258,22 @@ class Keeper:
             self.world.later(50, self._elect)
 
     def begin_mandate(self, offset: int) -> list[MetadataRecord]:
-        """The state as the next controller finds it: who is active is not stored, who is stopping is."""
+        """The state as the next controller finds it: who is active is not stored, who is stopping is, and so
+        are the generations that the controller before it knew."""
         records: list[MetadataRecord] = [
             record for record in self.image.iter_records() if not isinstance(record, RegisterBrokerRecord)
         ]
         self._note_stopping()
-        records += [
-            register_broker_record(
-                _registration(entry, stopping=self._stopping.get(entry.id) == entry.epoch)
-            )
-            for entry, _ in self.registry.values()
-        ]
+        before = {int(broker.id): int(broker.epoch) for broker in self.image.brokers.values()}
+        if self.forgets_generations:
+            before.clear()
+        for entry, _ in self.registry.values():
+            known = msgspec.structs.replace(entry, epoch=before.pop(entry.id, entry.epoch))
+            stopping = self._stopping.get(entry.id) == known.epoch
+            records.append(register_broker_record(_registration(known, stopping=stopping)))
+        for broker_id, epoch in sorted(before.items()):
+            ended = RegistryEntry(broker_id, epoch, HEARTBEATS_SINCE)
+            records.append(register_broker_record(_registration(ended, stopping=False)))
         self.untold.clear()
         self.image = ClusterImage()
         self.image.load(records, offset)

@@ -118,9 +118,35 @@ def test_a_shutdown_counts_for_no_other_generation(open_session: Open) -> None:
     controller.append(record)
     controller.append(m.BrokerRegistrationChangeRecord(3, broker.generation - 1, in_controlled_shutdown=1))
     follower = next_controller(controller)
-    assert not follower.image.brokers[broker.registration().id].in_controlled_shutdown
     follower.append(m.RegisterBrokerRecord(3, broker_epoch=broker.generation))
+    assert not follower.image.brokers[broker.registration().id].in_controlled_shutdown
     assert follower.session.children_of(paths.SHUTDOWNS) == []
+
+
+def test_a_new_controller_knows_the_generations_that_the_one_before_it_knew(open_session: Open) -> None:
+    """Otherwise it would take a broker that bounced while there was no controller for the one it was before,
+    and an ISR would count on what that one had on its disk."""
+    controller = Controller(open_session())
+    living, bounced = register(open_session(), 1), register(open_session(), 2)
+    controller.append(
+        m.RegisterBrokerRecord(1, broker_epoch=living.generation),
+        m.RegisterBrokerRecord(2, broker_epoch=bounced.generation - 1),
+        m.RegisterBrokerRecord(3, broker_epoch=bounced.generation - 1),
+    )
+    brokers = next_controller(controller).image.brokers
+    known = {int(each.id): int(each.epoch) for each in brokers.values()}
+    assert known == {1: living.generation, 2: bounced.generation - 1, 3: bounced.generation - 1}
+
+
+def test_generations_that_nobody_has_kept_are_those_in_the_registry(open_session: Open) -> None:
+    controller = Controller(open_session())
+    broker = register(open_session(), 4)
+    follower = next_controller(controller)
+    assert follower.image.brokers[broker.registration().id].epoch == broker.generation
+    node = follower.session.get(paths.generation(4))
+    assert node is not None and znodes.decode_generation("", node.data) == broker.generation
+    follower.append(m.UnregisterBrokerRecord(4, broker.generation))
+    assert follower.session.children_of(paths.GENERATIONS) == []
 
 
 def test_offsets_go_on_rising_from_mandate_to_mandate(open_session: Open) -> None:

@@ -185,11 +185,22 @@ def test_a_shutdown_is_kept_with_its_generation_and_ends_with_the_next_life() ->
     assert isinstance(created, Create) and created.path == "/brokers/shutdown/3"
     assert json.loads(created.data) == {"version": 1, "broker_epoch": 55, "controller_epoch": 7}
     known = Known({"/brokers/shutdown/3": 0}, set())
-    gone = [Delete("/brokers/shutdown/3")]
-    assert one_step(m.RegisterBrokerRecord(broker_id=3, broker_epoch=60), known=known) == gone
-    assert one_step(m.UnregisterBrokerRecord(broker_id=3, broker_epoch=55), known=known) == gone
+    gone = Delete("/brokers/shutdown/3")
+    assert gone in one_step(m.RegisterBrokerRecord(broker_id=3, broker_epoch=60), known=known)
+    assert gone in one_step(m.UnregisterBrokerRecord(broker_id=3, broker_epoch=55), known=known)
     fenced = m.BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=55, fenced=1)
     assert one_step(fenced, known=known) == []
+
+
+def test_the_generation_that_is_known_is_kept_until_its_life_is_over() -> None:
+    (created,) = one_step(m.RegisterBrokerRecord(broker_id=3, broker_epoch=60))
+    assert isinstance(created, Create) and created.path == "/epoka/generations/3"
+    assert json.loads(created.data) == {"version": 1, "broker_epoch": 60}
+    known = Known({"/epoka/generations/3": 4}, set())
+    (changed,) = one_step(m.RegisterBrokerRecord(broker_id=3, broker_epoch=70), known=known)
+    assert isinstance(changed, SetData) and changed.version == 4
+    gone = Delete("/epoka/generations/3")
+    assert one_step(m.UnregisterBrokerRecord(broker_id=3, broker_epoch=60), known=known) == [gone]
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,12 @@ from epoka.coordination.zookeeper.registry import RegistrySnapshot
 from epoka.coordination.zookeeper.session import Session
 from epoka.coordination.zookeeper.writing import Known
 from epoka.coordination.zookeeper.znodes import Assignment, BadZnode, TopicZnode
-from epoka.model.ids import BrokerId, LeaderEpoch, PartitionEpoch
+from epoka.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 from epoka.model.image import BROKER_RESOURCE, TOPIC_RESOURCE, partition_record, register_broker_record
 from epoka.model.levels import FEATURE_NAME, HIGHEST
 from epoka.model.partitions import PartitionState
 from epoka.model.records import MetadataRecord
+from epoka.model.registrations import BrokerRegistration
 from epoka.wire.messages import metadata_records as m
 
 
@@ -103,10 +104,39 @@ def _brokers(session: Session, registry: RegistrySnapshot, picture: Picture) -> 
             picture.known.versions[path] = node.stat.version
         except BadZnode as bad:
             _leave_alone(picture, bad)
+    before: dict[int, int] = {}
+    for name, path, node in _children(session, paths.GENERATIONS):
+        try:
+            before[int(name)] = znodes.decode_generation(path, node.data)
+            picture.known.versions[path] = node.stat.version
+        except (BadZnode, ValueError) as bad:
+            _leave_alone(picture, bad if isinstance(bad, BadZnode) else BadZnode(path, "not a broker id"))
     for broker in registry.brokers.values():
-        # A shutdown counts for the generation that asked for it and for no other.
-        in_shutdown = stopping.get(str(broker.id)) == broker.generation
-        yield register_broker_record(broker.registration(stopping=in_shutdown))
+        generation = before.pop(broker.id, None)
+        path = paths.generation(broker.id)
+        if generation is None and path not in picture.known.left_alone:
+            picture.missing.append(Create(path, znodes.encode_generation(broker.generation)))
+            picture.known.versions[path] = 0
+        # The life that the controller before knew: one that has followed it since is seen in the first
+        # picture of the registry, as a bounce like any other.
+        registration = broker.registration()
+        known = registration.epoch if generation is None else BrokerEpoch(generation)
+        yield register_broker_record(
+            msgspec.structs.replace(
+                registration,
+                epoch=known,
+                incarnation=UUID(int=known),
+                # A shutdown counts for the generation that asked for it and for no other.
+                in_controlled_shutdown=stopping.get(str(broker.id)) == known,
+            )
+        )
+    for broker_id, generation in sorted(before.items()):
+        # It has ended since; as it is not in the registry, it is handled as a failure.
+        yield register_broker_record(
+            BrokerRegistration(
+                BrokerId(broker_id), BrokerEpoch(generation), UUID(int=generation), fenced=True
+            )
+        )
 
 
 def _topics(session: Session, picture: Picture) -> list[_Topic]:

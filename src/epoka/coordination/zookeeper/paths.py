@@ -23,6 +23,8 @@ FEATURES: Final = "/feature"
 CLUSTER_ID: Final = "/cluster/id"
 WRITES: Final = "/epoka/writes"
 """The number of the mandate's last write: how a controller learns what became of a write cut off."""
+GENERATIONS: Final = "/epoka/generations"
+"""The generation of each broker that the controller knows: what a new one compares the registry with."""
 ISR_GATE: Final = "/epoka/isr_gate"
 """Closed while the controller changes partitions in several steps: no leader writes an ISR meanwhile."""
 
@@ -40,6 +42,7 @@ PERSISTENT: Final = (
     ISR_CHANGES,
     "/cluster",
     "/epoka",
+    GENERATIONS,
 )
 """What must be there before anybody does anything; `Session.ensure` makes it."""
 
@@ -50,6 +53,10 @@ def broker(broker_id: int) -> str:
 
 def shutdown(broker_id: int) -> str:
     return f"{SHUTDOWNS}/{broker_id}"
+
+
+def generation(broker_id: int) -> str:
+    return f"{GENERATIONS}/{broker_id}"
 
 
 def topic(name: str) -> str:

@@ -164,8 +164,10 @@ class _Translation:
                 block = znodes.encode_producer_ids(record.broker_id, first, record.next_producer_id)
                 self._put(paths.PRODUCER_IDS, block)
             case m.RegisterBrokerRecord():
+                self._put(paths.generation(record.broker_id), znodes.encode_generation(record.broker_epoch))
                 self._set_shutdown(record.broker_id, record.broker_epoch, record.in_controlled_shutdown)
             case m.UnregisterBrokerRecord():
+                self._drop(paths.generation(record.broker_id))
                 self._set_shutdown(record.broker_id, record.broker_epoch, stopping=False)
             case m.BrokerRegistrationChangeRecord():
                 # Whether a broker is fenced lives as long as its session; nothing of it is stored.
@@ -355,12 +357,16 @@ class _Translation:
         path = paths.shutdown(broker_id)
         if stopping:
             self._put(path, znodes.encode_shutdown(generation, self._controller_epoch))
-        elif self._version(path) is not None:
+        else:
+            self._drop(path)
+
+    # Nodes.
+
+    def _drop(self, path: str) -> None:
+        if self._version(path) is not None:
             self._make_room(1, len(path))
             self.batch.add(Delete(path))
             self._note(path, None)
-
-    # Nodes.
 
     def _put(self, path: str, data: bytes) -> None:
         if path in self._known.left_alone:

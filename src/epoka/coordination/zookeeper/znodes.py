@@ -383,6 +383,20 @@ def decode_shutdown(path: str, data: bytes) -> int:
     return _decode(path, data, _ShutdownJson, range(1, 2)).broker_epoch
 
 
+class _GenerationJson(msgspec.Struct):
+    version: int
+    broker_epoch: Generation
+
+
+def encode_generation(generation: int) -> bytes:
+    return msgspec.json.encode({"version": 1, "broker_epoch": generation})
+
+
+def decode_generation(path: str, data: bytes) -> int:
+    """The generation that a controller knew."""
+    return _decode(path, data, _GenerationJson, range(1, 2)).broker_epoch
+
+
 class _PartitionJson(msgspec.Struct):
     topic: str
     partition: Id
