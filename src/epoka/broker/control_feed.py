@@ -42,6 +42,7 @@ DELETED = -2
 GENERATIONS_SINCE = 5
 TOPIC_IDS_SINCE = 8
 Place = tuple[str, int]
+CONTROL_REQUESTS = (lai.LeaderAndIsrRequest, um.UpdateMetadataRequest, sr.StopReplicaRequest)
 
 
 class ControlFeed:

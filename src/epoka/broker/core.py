@@ -14,7 +14,7 @@ import msgspec
 
 from epoka.broker import api
 from epoka.broker.config import BrokerConfig
-from epoka.broker.control_feed import ControlFeed
+from epoka.broker.control_feed import CONTROL_REQUESTS, ControlFeed
 from epoka.broker.deadlines import Deadline, Deadlines
 from epoka.broker.fetch_sessions import FetchSessions
 from epoka.broker.following import Following
@@ -89,6 +89,8 @@ class BrokerCore:
         self._outbox = LedgerOutbox()
         self._outbox_alarm: Deadline | None = None
         self._waiting: dict[int, dict[int, Callable[[], None]]] = {}
+        self._early: list[Request] = []
+        """Control requests that wait until this life is registered."""
 
     @property
     def deadline(self) -> int | None:
@@ -119,6 +121,7 @@ class BrokerCore:
         elif isinstance(event, Disconnected):
             for forget in self._waiting.pop(event.connection, {}).values():
                 forget()
+            self._early = [each for each in self._early if each.peer.connection != event.connection]
         elif isinstance(event, Stop):
             self.lifecycle.stop(now)
         elif isinstance(event, StorageFailed):
@@ -128,10 +131,26 @@ class BrokerCore:
         elif isinstance(self.feed, ControlFeed) and isinstance(self.lifecycle, RegistryLife):
             if isinstance(event, Registered):
                 self.lifecycle.registered(event.epoch, now)
+                early, self._early = self._early, []
+                for request in early:
+                    self._on_request(request, now)
             elif isinstance(event, SettingsRead):
                 self.feed.settings_read(event, now)
                 self.lifecycle.settings_read(now)
         return effects
+
+    def _is_early(self, request: Request) -> bool:
+        """Whether a control request has come before this life has a generation to compare with.
+
+        It may be for the life before, whose session is not over yet, or for this one, if the controller saw
+        the registration first. So it waits.
+        """
+        if not isinstance(self.feed, ControlFeed) or self.lifecycle.broker_epoch >= 0:
+            return False
+        message = request.message
+        return (
+            isinstance(message, CONTROL_REQUESTS) and max(message.broker_epoch, message.max_broker_epoch) >= 0
+        )
 
     def _on_request(self, request: Request, now: int) -> None:
         handler = self.handlers[type(request.message)]
@@ -141,6 +160,9 @@ class BrokerCore:
                     request.token, f"{type(request.message).__name__} is for brokers and controllers alone"
                 )
             )
+            return
+        if self._is_early(request):
+            self._early.append(request)
             return
         self.lifecycle.notice_silence(now)
         if not handler.always and not self.lifecycle.serving() and not request.peer.control:
