@@ -37,7 +37,7 @@ def test_a_leader_that_ended_with_the_controller_is_replaced(level, forgets):
     world.run_until(lambda: world.partition("orders").leader == 2, 5_000)
     assert sorted(world.partition("orders").isr) == [2, 3]
     world.run_until(lambda: world.leads(2, "orders"))
-    assert client.read(world, 2, "orders") == [b"precious"]
+    assert client.log_of(world, 2, "orders") == [b"precious"]
 
 
 @pytest.mark.parametrize("level", LEVELS)
