@@ -25,7 +25,7 @@ CONSTANTS
 VARIABLES
     \* The registry (ZooKeeper's role): who is registered with which generation, 0 for nobody.
     registry, lastGeneration,
-    \* Brokers. generation 0: the process is down. view: the order it obeys, Nothing before the first.
+    \* Brokers. generation 0: the process is down, or up and not registered. view: the order it obeys, Nothing before the first.
     generation, log, view, lead,
     \* The controller's state, all of it durable: generations it knows, who is fenced or stopping, the
     \* partition, and the greatest generation in its last picture of the registry.
@@ -154,7 +154,8 @@ Obey(b, order) ==
                  ELSE lead[b]
         to == IF order.partition.leader = b THEN Advanced(b, state, log[b], order.partition) ELSE 0
     IN
-    /\ generation[b] # 0
+    \* A life that is not registered yet has nothing to compare with: it waits ("control.early").
+    /\ generation[b] # 0 \/ ~On("control.early")
     /\ view[b] # Nothing /\ order # Order => order.partition.epoch > Obeys(b).epoch
     /\ order.generations[b] # 0         \* nothing is sent to whom the controller does not know
     /\ On(rule) => carried >= generation[b]
