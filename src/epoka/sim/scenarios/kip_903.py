@@ -60,6 +60,16 @@ def six_steps(story: Story) -> None:
     story.must_heal()
 
 
+def falls_out_and_catches_up(story: Story, value: bytes) -> Hold:
+    """B misses a record, leaves the ISR and catches up; A's proposal to add it is under way."""
+    story.cut(A, B)
+    story.write(A, "orders", value)
+    proposal = story.hold("AlterPartitionRequest", sender=A, most=1)
+    story.mend(A, B)
+    story.await_held(proposal)
+    return proposal
+
+
 @scenario(
     "kip-903-time-line",
     "KIP-903",
@@ -72,22 +82,28 @@ def time_line(story: Story) -> None:
     """When a proposal that names a rebooting broker may still be taken, and when it may not.
 
     B reboots while A wants it in the ISR. A proposal that arrives before the reboot is good. One that
-    arrives after the shutdown but before B has registered again may be taken too: what it does is undone at
-    the registration, because a new life leaves every ISR. From the registration on only a proposal that
-    carries the new generation is good; one with the old generation is refused, whether B is fenced by then
-    or not. Without the rule that last one puts a replica in the ISR that has not fetched a single record.
+    arrives after the shutdown but before B has registered again may be taken too: what it does is undone
+    when B is fenced, or when its next life registers. From the registration on only a proposal that carries
+    the new generation is good; one with the old generation is refused, whether B is fenced by then or not.
+    Without the rule that last one puts a replica in the ISR that has not fetched a single record.
     """
     world = story.world
     first = up_to_the_proposal(story)
     story.say("before the reboot: the proposal is good")
     story.release(first)
     story.until_isr(A, B)
-    story.cut(A, B)
-    story.write(A, "orders", b"second")
-    late = story.hold("AlterPartitionRequest", sender=A, most=1)
-    story.mend(A, B)
-    story.await_held(late)
-    story.say("the next proposal is under way while B goes down", A)
+    orange = falls_out_and_catches_up(story, b"second")
+    story.crash(B)
+    story.say("B is down and nobody has noticed: the proposal may be taken")
+    story.release(orange)
+    story.until_isr(A, B)
+    story.until_fenced(B)
+    story.must(story.isr() == [A], "the proposal outlived the life that it was made for")
+    story.say("it is undone when B is fenced, or registers again")
+    story.restart(B)
+    story.until_isr(A, B)
+    late = falls_out_and_catches_up(story, b"third")
+    story.say("the next proposal is under way while B goes down with its disk", A)
     story.crash(B, WIPE)
     story.until_fenced(B)
     world.cut(A, B)

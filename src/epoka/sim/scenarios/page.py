@@ -25,6 +25,7 @@ _HEAD = 46
 _LEADING = 17
 _CHARACTERS = 76
 """How many fit into a line of the text on the right."""
+_BOLD = 68
 
 _STYLE = """
 :root { color-scheme: light dark; --ground: #fbfbf9; --ink: #1c2430; --soft: #5d6876; --rule: #d5dae0;
@@ -173,17 +174,19 @@ def _rows(lines: Sequence[Line]) -> list[_Row]:
     rows: list[_Row] = []
     top = _HEAD
     for line in lines:
-        texts = [(_class(line), part) for part in _wrap(_words(line))]
+        texts = [
+            (_class(line), part) for part in _wrap(_words(line), _BOLD if line.kind == HARM else _CHARACTERS)
+        ]
         for verdict in line.verdicts:
-            texts += [("refused", part) for part in _wrap(refusal(verdict).removeprefix("x "))]
+            texts += [("refused", part) for part in _wrap(refusal(verdict).removeprefix("x "), _BOLD)]
         height = max(len(texts) * _LEADING + 12, 40 if line.kind == MESSAGE else 30)
         rows.append(_Row(line, top, height, tuple(texts)))
         top += height
     return rows
 
 
-def _wrap(text: str) -> list[str]:
-    return textwrap.wrap(text, _CHARACTERS, break_on_hyphens=False)
+def _wrap(text: str, characters: int = _CHARACTERS) -> list[str]:
+    return textwrap.wrap(text, characters, break_on_hyphens=False)
 
 
 def _words(line: Line) -> str:
