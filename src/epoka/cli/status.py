@@ -35,10 +35,10 @@ def show_status(bootstrap: str | None, data: Path | None, controller: str | None
 
 
 def _from_controller(watcher: Watcher, known: ClusterFile | None) -> ClusterStatus:
+    why = trouble(known.zookeeper) if known is not None and known.zookeeper else None
     try:
         image = watcher.refresh()
     except CallFailed as error:
-        why = trouble(known.zookeeper) if known is not None and known.zookeeper else None
         raise Failed(why or f"the controller does not answer: {error}") from error
     finally:
         watcher.close()
@@ -48,6 +48,7 @@ def _from_controller(watcher: Watcher, known: ClusterFile | None) -> ClusterStat
         mode=known.mode if known else None,
         controller=watcher.controller,
         expected=tuple(int(each) for each in known.brokers) if known else (),
+        problem=why,
     )
 
 
@@ -103,6 +104,8 @@ def _print(status: ClusterStatus) -> None:
         f"{status.under_replicated:,} under-replicated, {status.offline:,} offline: "
         f"{'healthy' if status.healthy else 'NOT healthy'}"
     )
+    if status.problem is not None:
+        say(status.problem)
 
 
 def _state(broker: BrokerStatus) -> str:

@@ -233,6 +233,7 @@ class Cluster:
                 controller=self.controller_id,
                 expected=tuple(layout.brokers),
                 nodes={id_: (self._nodes.state(id_), self._nodes.pid(id_)) for id_ in layout.brokers},
+                problem=trouble(layout.zookeeper) if layout.zookeeper else None,
             )
 
     def image(self) -> ClusterImage:

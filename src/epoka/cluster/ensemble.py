@@ -44,13 +44,14 @@ class Ensemble:
 def trouble(connect: str, probe: Callable[[str, int], str] | None = None) -> str | None:
     """Why no controller can decide anything, as far as the ensemble is the reason; None if it is not."""
     hosts = Connect.parse(connect).hosts
-    serving = sum((probe or _probe)(*_split(host)) == "serving" for host in hosts)
-    if serving > len(hosts) // 2:
+    states = [(probe or _probe)(*_split(host)) for host in hosts]
+    if states.count("serving") > len(hosts) // 2:
         return None
-    reason = "it has no majority" if serving else "nobody serves there"
-    return (
-        f"ZooKeeper at {connect}: {serving} of {len(hosts)} nodes serve, so {reason} and nothing is decided"
-    )
+    up = len(hosts) - states.count("down")
+    reason = "so it has no majority" if up else "so there is nobody"
+    if up > len(hosts) // 2:
+        reason = "but they have not agreed on a leader"
+    return f"ZooKeeper at {connect}: {up} of {len(hosts)} nodes answer, {reason}, and nothing is decided"
 
 
 def _split(address: str) -> tuple[str, int]:

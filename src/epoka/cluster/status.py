@@ -42,6 +42,8 @@ class ClusterStatus(msgspec.Struct, frozen=True):
     offline: int
     """Partitions without a leader."""
     healthy: bool
+    problem: str | None = None
+    """Why nothing can be decided, whatever the rest looks like; None when that is not so."""
 
 
 def cluster_status(
@@ -52,6 +54,7 @@ def cluster_status(
     controller: int,
     expected: tuple[int, ...] = (),
     nodes: dict[int, tuple[str, int | None]] | None = None,
+    problem: str | None = None,
 ) -> ClusterStatus:
     """The status that a metadata image shows; `nodes` has state and pid of the nodes that the caller runs."""
     brokers = [_broker(image, known, (nodes or {}).get(known.id)) for known in image.brokers.values()]
@@ -64,6 +67,7 @@ def cluster_status(
     under_replicated = int((table.isr_length[rows] < table.replicas_length[rows]).sum())
     offline = int((table.leader[rows] == -1).sum())
     registered = all(broker.generation is not None for broker in brokers)
+    good = registered and all(broker.healthy for broker in brokers) and not under_replicated and not offline
     return ClusterStatus(
         cluster_id=cluster_id,
         mode=mode,
@@ -74,7 +78,8 @@ def cluster_status(
         partitions=image.partition_count,
         under_replicated=under_replicated,
         offline=offline,
-        healthy=registered and all(b.healthy for b in brokers) and not under_replicated and not offline,
+        healthy=good and problem is None,
+        problem=problem,
     )
 
 

@@ -17,8 +17,9 @@ go on rising. Whether a broker is fenced is not stored: a new controller waits f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 from epoka.controller.metadata_log import Loaded, MetadataLogFailed, Overtaken, Unwritable, take
@@ -43,6 +44,8 @@ from epoka.model.records import MetadataRecord, decode_record, encode_record
 from epoka.wire.messages.metadata_records import ConfigRecord, PartitionChangeRecord
 
 __all__ = ["Deposed", "Overtaken", "Unwritable", "ZooKeeperState"]
+
+log = logging.getLogger(__name__)
 
 _IN_FLIGHT: Final = 16
 _MOST_ATTEMPTS: Final = 100
@@ -96,8 +99,11 @@ class ZooKeeperState:
         self._image = ClusterImage()
         self._image.load(picture.records, self._snapshot_offset)
         self._loaded = True
-        snapshot = [encode_record(record) for record in picture.records]
-        return Loaded(snapshot, self._snapshot_offset, (), tuple(picture.notes))
+        for note in picture.notes:
+            log.warning("%s", note)
+        # The image is handed on, so the records are written for those alone who want to see them.
+        snapshot = _Written(picture.records)
+        return Loaded(snapshot, self._snapshot_offset, (), tuple(picture.notes), self._image)
 
     def append(self, records: Sequence[bytes]) -> int:
         """Make the records durable; the offset of the first. Even records that no node keeps prove the
@@ -371,3 +377,17 @@ def _touched(records: Sequence[MetadataRecord]) -> list[tuple[UUID, int]]:
     """The partitions whose state the records change."""
     changes = (record for record in records if isinstance(record, PartitionChangeRecord))
     return list(dict.fromkeys((record.topic_id, record.partition_id) for record in changes))
+
+
+class _Written(Sequence[bytes]):
+    """Records as bytes, each written when it is asked for."""
+
+    def __init__(self, records: Sequence[MetadataRecord]) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._records[index]
+        return [encode_record(each) for each in found] if isinstance(index, slice) else encode_record(found)
