@@ -31,6 +31,12 @@ def _log_mode() -> list[Figure]:
     return log_mode.run()
 
 
+def _fixture() -> list[Figure]:
+    from benchmarks import fixture
+
+    return fixture.run()
+
+
 def _startup() -> list[Figure]:
     from benchmarks import startup
 
@@ -45,6 +51,7 @@ def _zookeeper_mode() -> list[Figure]:
 
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "codec": _codec,
+    "fixture": _fixture,
     "log_mode": _log_mode,
     "produce_consume": _produce_consume,
     "startup": _startup,

@@ -28,7 +28,8 @@ def line(event: LedgerEvent, *, since_ms: int | None = None) -> str:
         when = datetime.fromtimestamp(event.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
     else:
         when = f"{(event.time_ms - since_ms) / 1000:+8.3f} s"
-    return f"{when}  node {event.node:<4} {sentence(event)}"
+    who = f"node {event.node:<4}" if event.node >= 0 else "outside  "
+    return f"{when}  {who} {sentence(event)}"
 
 
 def _partition(event: LedgerEvent) -> str:
@@ -66,6 +67,13 @@ def _broker(words: str) -> Callable[[LedgerEvent], str]:
     return lambda event: f"broker {event.broker} (generation {event.broker_epoch}) {words}"
 
 
+def _config(event: LedgerEvent) -> str:
+    whose = (
+        f"topic {event.topic}" if event.topic else f"broker {event.broker}" if event.broker >= 0 else "all"
+    )
+    return f"{event.given} was set for {whose}"
+
+
 def _as_it_is(event: LedgerEvent) -> str:
     about = f" {_partition(event)}" if event.topic and event.partition >= 0 else f" {event.topic}".rstrip()
     whom = f" broker {event.broker}" if event.broker >= 0 else ""
@@ -89,6 +97,7 @@ _TELLERS: dict[str, Callable[[LedgerEvent], str]] = {
     "isr": lambda event: f"{_partition(event)} ISR {_isr(event)}, partition epoch {event.partition_epoch}",
     "isr-proposed": lambda event: f"leader {event.leader} asked for ISR {_isr(event)} of {_partition(event)}",
     "fault": lambda event: f"somebody {event.detail}",
+    "config": _config,
     "topic-created": lambda event: f"topic {event.topic} was created",
     "topic-deleted": lambda event: f"topic {event.topic} was deleted",
     "level": lambda event: f"level {event.expected} -> {event.given}",
