@@ -69,8 +69,11 @@ class MetadataFeed:
             image = self.core.image
             for offset, record in enumerate(records, reply.base_offset):
                 image.apply(record, offset)
-            if image.offset >= self.core.lifecycle.broker_epoch:
+            if self._knows_own_life():
                 self.core.apply(image.collected(), now)
         self._fetch(now)
         if records:
             self.core.lifecycle.caught_up(now)
+
+    def _knows_own_life(self) -> bool:
+        return self.core.image.offset >= self.core.lifecycle.broker_epoch

@@ -59,7 +59,10 @@ class Checkers:
         """Who led in a leader epoch: the life, and its name."""
         self.epochs: dict[Key, tuple[int, int]] = {}
         self.generations: dict[int, int] = {}
-        self.strict_levels = True
+        self.stopping: dict[tuple[int, int], None] = {}
+        """Lives that a controller has known to be stopping."""
+        self.members: dict[Key, tuple[int, ...]] = {}
+        self.expected = {machine.node_id for machine in world.machines.values() if machine.address < 100}
         self._image_at: tuple[int, int] = (-1, -1)
         world.watch = self.after
         world.on_crash = self.crashed
@@ -230,6 +233,7 @@ class Checkers:
         world = self.world
         keeper = world.keeper
         image: ClusterImage = process.core.image if keeper is None else keeper.image
+        self.silent(process)
         at = (id(image), image.offset)
         if at == self._image_at:
             return
@@ -237,9 +241,54 @@ class Checkers:
         self.truth = image
         self.state_changed(image)
 
+    def silent(self, process: Process) -> None:
+        """Invariant 14: who has not been heard of for twice the timeout is not counted on; and whoever is
+        known to be stopping, is noted."""
+        core = process.core
+        state = core.state
+        now = process.clock.local(self.world.now)
+        rested = self.world.now - process.resumed_ms <= state.config.session_timeout_ms
+        for broker in core.image.brokers.values():
+            if broker.fenced:
+                continue
+            if state.stopping(broker.id):
+                self.stopping[broker.id, broker.epoch] = None
+            session = state.sessions.get(broker.id)
+            if (
+                session is not None
+                and session.beats
+                and not rested
+                and (now - session.contact_ms > 2 * state.config.session_timeout_ms)
+            ):
+                self.fail(
+                    "14: the silent are fenced",
+                    f"{process} still counts on broker {broker.id}, silent for {now - session.contact_ms} ms",
+                )
+
+    def living_id_taken(self, image: ClusterImage, broker_id: int, before: int) -> None:
+        """Invariant 15: while a broker lives and is in touch, nobody else gets its id."""
+        for process in self.world.brokers():
+            lifecycle = process.core.lifecycle
+            if (
+                process.node_id == broker_id
+                and lifecycle.broker_epoch == before
+                and not process.paused
+                and lifecycle.state is LifeState.RUNNING
+                and process.core.now - lifecycle.last_contact_ms < 200
+                and self.world.keeper is None
+            ):
+                self.fail(
+                    "15: an id has one life",
+                    f"{process} lives with generation {before}, and broker {broker_id} was registered anew",
+                )
+
     def state_changed(self, image: ClusterImage) -> None:
         for broker in image.brokers.values():
             before = self.generations.get(broker.id, -1)
+            if broker.id not in self.expected:
+                self.fail("16: strangers stay out", f"broker {broker.id} of another cluster is registered")
+            if broker.epoch > before >= 0:
+                self.living_id_taken(image, broker.id, before)
             if broker.epoch < before:
                 self.fail(
                     "8: epochs go up", f"broker {broker.id} went from generation {before} to {broker.epoch}"
@@ -273,9 +322,25 @@ class Checkers:
         if state.leader != -1 and state.leader not in state.isr:
             self.fail("10: the leader is in the ISR", f"{name}: {state.leader} and {list(state.isr)}")
         self.standing(image, name, state)
+        self.joined(image, key, name, state)
         committed = self.oracle.partitions.get(key)
         if committed is not None:
             self.candidates(key, state, committed)
+
+    def joined(self, image: ClusterImage, key: Key, name: str, state: PartitionState) -> None:
+        """Invariant 9, over failovers: who was once known to be stopping joins nothing in that life."""
+        before = self.members.get(key, state.isr)
+        self.members[key] = state.isr
+        if image.level < FeatureLevel.ELIGIBLE_ISR:
+            return
+        for member in state.isr:
+            broker = image.broker(member)
+            if member not in before and broker is not None and (member, broker.epoch) in self.stopping:
+                self.fail(
+                    "9: the stopping stay out",
+                    f"{name}: broker {member} of generation {broker.epoch} was stopping and is in the ISR "
+                    f"{list(state.isr)} again",
+                )
 
     def standing(self, image: ClusterImage, name: str, state: PartitionState) -> None:
         """Invariant 9: nobody fenced, stopping or gone is in an ISR or leads, save the last one standing."""
@@ -341,7 +406,7 @@ class Checkers:
                 replica = (
                     None
                     if process_there is None
-                    else process_there.core.replicas.by_key.get((ref.topic.id, ref.index))
+                    else process_there.core.replicas.by_name.get((ref.topic.name, ref.index))
                 )
                 if replica is None:
                     return f"broker {member} has no {name}"

@@ -75,9 +75,7 @@ def first_failure(seeds: range, options: Options, *, processes: int | None = Non
     return min(tally.failures, key=lambda result: result.seed) if tally.failures else None
 
 
-def _spread(
-    pieces: list[tuple[range, Options]], workers: int
-) -> Iterator[tuple[list[Result], float]]:
+def _spread(pieces: list[tuple[range, Options]], workers: int) -> Iterator[tuple[list[Result], float]]:
     if workers <= 1:
         yield from map(_work, pieces)
         return

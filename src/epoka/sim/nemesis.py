@@ -56,6 +56,9 @@ DISK_KINDS = ("fsync-error", "disk-full", "torn-tail", "slow-disk")
 CLOCK_KINDS = ("clock-jump", "clock-drift")
 KINDS = (*PROCESS_KINDS, *NETWORK_KINDS, *DISK_KINDS, *CLOCK_KINDS)
 """The 24 kinds and the two of the clock."""
+AIMED = ("slow-message", "ambush", "wrong-cluster", "expire-session")
+"""What only profiles use."""
+STRANGER = 49
 
 
 class Nemesis:
@@ -70,7 +73,7 @@ class Nemesis:
         self.over_budget = False
         self.healing = False
         self._kinds: dict[str, Callable[[Step], bool | None]] = {
-            kind: getattr(self, "_" + kind.replace("-", "_")) for kind in (*KINDS, "slow-message", "ambush")
+            kind: getattr(self, "_" + kind.replace("-", "_")) for kind in (*KINDS, *AIMED)
         }
 
     def do(self, step: Step) -> None:
@@ -264,6 +267,27 @@ class Nemesis:
             if machine.process is not None:
                 self.world.crash(machine.address, KEEP)
                 self._back_later(machine, 1 + rng.randrange(max(step.ms, 1)))
+        return True
+
+    def _wrong_cluster(self, step: Step) -> bool:
+        """A broker of another cluster asks to be registered in this one."""
+        if STRANGER in self.world.machines:
+            return False
+        self.world.machines[STRANGER] = Machine(STRANGER, STRANGER)
+        self.world.start_broker(STRANGER, STRANGER, "another")
+        self.world.later(step.ms, self._end_stranger)
+        return True
+
+    def _end_stranger(self) -> None:
+        self.world.crash(STRANGER, WIPE)
+        self.world.machines.pop(STRANGER, None)
+
+    def _expire_session(self, step: Step) -> bool:
+        """The coordination service gives up a session that lives."""
+        machine = self._broker(step)
+        if machine is None or machine.process is None or self.world.keeper is None:
+            return False
+        self.world.keeper.expire(machine.process)
         return True
 
     # The network.
@@ -483,6 +507,8 @@ class Nemesis:
         weather.slow_messages.clear()
         weather.spread_ms = min(weather.spread_ms, 3)
         world.heal()
+        if STRANGER in world.machines:
+            self._end_stranger()
         for address, machine in sorted(world.machines.items()):
             if address >= 900:
                 continue

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from epoka.model.events import Disconnected, Peer, Reply, Request
 from epoka.wire import codec
-from epoka.wire.encoded import Encoded
 
 if TYPE_CHECKING:
     from epoka.sim.process import Process

@@ -55,6 +55,7 @@ class Process:
         "node_id",
         "outgoing",
         "paused",
+        "resumed_ms",
         "seen",
     )
 
@@ -69,6 +70,7 @@ class Process:
         self.is_broker = is_broker
         self.alive = True
         self.paused = False
+        self.resumed_ms = 0
         self.busy_until = 0
         self.exit: Exit | None = None
         self.inbox: deque[Any] = deque()

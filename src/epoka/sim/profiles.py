@@ -208,3 +208,484 @@ PROFILES: dict[str, Profile] = {SWARM: swarm}
 def plan(seed: int, mode: str, level: FeatureLevel | None, profile: str) -> Plan:
     """Everything that a seed decides."""
     return PROFILES[profile](Random(seed), mode, level)
+
+
+# One bias a rule. `aimed` puts a rule's own steps on a small swarm.
+
+
+def aimed(
+    rng: Random,
+    mode: str,
+    level: FeatureLevel | None,
+    steps: list[Step],
+    *,
+    length_ms: int = 1_400,
+    noise: int = 2,
+    records: tuple[int, int] = (20, 40),
+    settings: dict[str, Any] | None = None,
+    controller: dict[str, Any] | None = None,
+    **more: Any,
+) -> Plan:
+    base = ground(rng, mode, HIGHEST if level is None else level)
+    base |= {"brokers": 3, "partitions": 1, "chores_ms": 2_000, "spread_ms": rng.choice((0, 2, 8)), **more}
+    base["settings"] = {**base["settings"], **(settings or {})}
+    base["controller"] = {**base["controller"], **(controller or {})}
+    steps = [*steps, *faults(rng, length_ms, 0, noise, some_kinds(rng)), *produces(rng, length_ms, *records)]
+    return plan_of(steps, length_ms, base)
+
+
+def _salt(rng: Random) -> int:
+    return rng.randrange(1 << 20)
+
+
+def _step(
+    rng: Random, at: int, kind: str, target: str = "", low: int = 0, high: int = 0, **more: Any
+) -> Step:
+    return Step(at, kind, target, ms=rng.randint(low, high), salt=_salt(rng), **more)
+
+
+def stale_join(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A follower falls behind, catches up, is proposed, and is born again without its tail meanwhile."""
+    at = rng.randrange(50, 300)
+    who = f"broker:{rng.randint(1, 3)}"
+    bounce = _step(rng, rng.randrange(12), "fast-bounce", who, 1, 6, disk="lose")
+    apart = _step(rng, bounce.at, "partition", who, 300, 600, other="leader")
+    steps = [
+        _step(rng, at, "partition", who, 420, 600, other="leader"),
+        _step(
+            rng,
+            at + 100,
+            "ambush",
+            "",
+            30,
+            300,
+            message="AlterPartitionRequest",
+            disk="grows",
+            then=(bounce, apart),
+        ),
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        settings={"replica_lag_time_max_ms": 300, "request_timeout_ms": 600},
+        controller={"session_timeout_ms": 900},
+    )
+
+
+def fenced_join(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A follower that the controller can't hear goes on fetching, and is proposed while it is fenced."""
+    at = rng.randrange(50, 300)
+    fence = _step(rng, 0, "partition", "outsider", 700, 1_200, other="controller")
+    steps = [_step(rng, at, "partition", "follower", 600, 1_200, other="controller")]
+    if rng.random() < 0.6:
+        steps = [
+            _step(rng, at, "partition", "follower", 420, 600, other="leader"),
+            _step(
+                rng,
+                at + 100,
+                "ambush",
+                "",
+                450,
+                700,
+                message="AlterPartitionRequest",
+                disk="grows",
+                then=(fence,),
+            ),
+        ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        length_ms=2_000,
+        settings={
+            "replica_lag_time_max_ms": 300,
+            "heartbeat_timeout_ms": 1_500,
+            "request_timeout_ms": 1_500,
+        },
+        controller={"session_timeout_ms": 400},
+    )
+
+
+def slow_proposals(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """ISR changes are on their way for long, and the partition changes meanwhile."""
+    length_ms = 2_200
+    hold = rng.choice(("shrinks", "grows"))
+    meanwhile = tuple(
+        _step(
+            rng,
+            rng.randrange(60),
+            rng.choice(("partition", "pause", "fast-bounce", "partition")),
+            role,
+            300,
+            700,
+        )
+        for role in rng.sample(("insider", "leader", "follower"), rng.randint(1, 2))
+    )
+    meanwhile = tuple(
+        msgspec.structs.replace(each, other="controller") if each.kind == "partition" else each
+        for each in meanwhile
+    )
+    at = rng.randrange(50, 300)
+    steps = [
+        _step(rng, at, "partition", "follower", 350, 600, other="leader"),
+        _step(
+            rng,
+            at + 50,
+            "ambush",
+            "",
+            400,
+            1_200,
+            message="AlterPartitionRequest",
+            disk=hold,
+            then=meanwhile,
+        ),
+        _step(rng, rng.randrange(800), "partition", "follower", 350, 700, other="leader"),
+        _step(rng, rng.randrange(length_ms), "pause", "insider", 300, 600),
+    ]
+    if rng.random() < 0.5:
+        steps.append(
+            _step(rng, rng.randrange(400), "slow-message", "", 800, 1_500, message="AlterPartitionRequest")
+        )
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        length_ms=length_ms,
+        settings={"replica_lag_time_max_ms": 300, "request_timeout_ms": 1_500, "heartbeat_timeout_ms": 900},
+        controller={"session_timeout_ms": 400},
+    )
+
+
+def slow_answers(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """The controller has added a member and the leader can't hear so, while that member falls behind."""
+    at = rng.randrange(50, 250)
+    deaf = Step(
+        1, "one-way-partition", "controller", "leader", ms=rng.randint(700, 1_100), salt=_salt(rng) | 1
+    )
+    behind = Step(
+        rng.randrange(3, 25), "partition", "leader", "", ms=rng.randint(500, 900), salt=_salt(rng), message=""
+    )
+    behind = msgspec.structs.replace(behind, target="broker:3", other="leader")
+    steps = [
+        Step(at, "partition", "broker:3", "leader", ms=rng.randint(420, 500), salt=_salt(rng)),
+        _step(
+            rng,
+            at + 100,
+            "ambush",
+            "",
+            0,
+            0,
+            message="AlterPartitionRequest",
+            disk="grows",
+            then=(deaf, behind),
+        ),
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        length_ms=2_000,
+        records=(30, 60),
+        settings={
+            "replica_lag_time_max_ms": 300,
+            "request_timeout_ms": 300,
+            "heartbeat_timeout_ms": 1_500,
+        },
+        controller={"session_timeout_ms": 1_200},
+    )
+
+
+def role_changes(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """Leaders come and go quickly, and answers to fetches are still on their way."""
+    length_ms = 1_600
+    kinds = ("kill", "pause", "fast-bounce", "partition", "clean-stop", "controlled-shutdown")
+    steps = [
+        msgspec.structs.replace(
+            fault(rng, rng.choice(kinds), rng.randrange(length_ms), "leader"),
+            disk="keep",
+            other="",
+        )
+        for _ in range(rng.randint(2, 4))
+    ]
+    if rng.random() < 0.6:
+        steps.append(_step(rng, rng.randrange(300), "slow-message", "", 500, 1_200, message="FetchResponse"))
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        length_ms=length_ms,
+        records=(30, 60),
+        spread_ms=rng.choice((2, 8, 30)),
+        controller={"session_timeout_ms": 400},
+    )
+
+
+def lossy_leaders(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """The leader loses its tail right after it has written."""
+    steps = [
+        _step(
+            rng,
+            rng.randrange(100, 1_200),
+            rng.choice(("fast-bounce", "kill-lossy")),
+            "leader",
+            1,
+            500,
+            disk="lose",
+        )
+        for _ in range(2)
+    ]
+    steps += [
+        _step(rng, rng.randrange(800), "partition", "follower", 100, 700, other="leader") for _ in range(2)
+    ]
+    return aimed(rng, mode, level, steps, records=(40, 70), spread_ms=rng.choice((8, 30)))
+
+
+def lagging_marks(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A leader dies just when a shrunken ISR has let much be committed, of which its heir has not heard."""
+    at = rng.randrange(50, 200)
+    kill = _step(rng, rng.randrange(3, 60), "kill", "leader", 700, 900)
+    steps = [
+        Step(at, "partition", "follower", "leader", ms=rng.randint(430, 600), salt=_salt(rng)),
+        _step(
+            rng, at + 50, "ambush", "", 0, 0, message="AlterPartitionRequest", disk="shrinks", then=(kill,)
+        ),
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        records=(30, 60),
+        settings={"replica_lag_time_max_ms": 300, "replica_fetch_wait_max_ms": 300},
+        controller={"session_timeout_ms": 400},
+    )
+
+
+def isolation(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """Nodes are cut off for longer than anybody waits, and come back; now and then everybody is."""
+    steps = [
+        fault(rng, rng.choice(("partition", "one-way-partition", "pause", "half-open", "kill")), at, role)
+        for role in ("leader", "follower", rng.choice(("leader", "insider")))
+        for at in (rng.randrange(1_400),)
+    ]
+    steps = [msgspec.structs.replace(each, ms=rng.randint(500, 1_500)) for each in steps]
+    return aimed(rng, mode, level, steps, length_ms=2_200, records=(30, 60))
+
+
+def late_heartbeats(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """The last heartbeat of a life, in which it asks to stop, arrives in the next."""
+    message = "BrokerHeartbeatRequest" if mode == "log" else "MetadataHeartbeatRequest"
+    steps = []
+    for at in (rng.randrange(100, 500), rng.randrange(600, 1_100)):
+        who = f"broker:{rng.randint(1, 3)}"
+        steps += [
+            _step(rng, at, "ambush", who, 60, 300, message=message),
+            Step(
+                at + rng.randrange(3),
+                "shutdown-bounce",
+                who,
+                ms=rng.randint(1, 12),
+                disk="keep",
+                salt=_salt(rng),
+            ),
+        ]
+    return aimed(rng, mode, level, steps, noise=1)
+
+
+def late_shutdowns(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A ControlledShutdown of one life reaches the controller in the next."""
+    steps = []
+    for at in (rng.randrange(100, 500), rng.randrange(600, 1_100)):
+        who = f"broker:{rng.randint(1, 3)}"
+        stop = Step(at + 2, "expire-session", who, salt=_salt(rng))
+        if rng.random() < 0.5:
+            stop = Step(at + 2, "clean-stop", who, ms=rng.randint(1, 12), salt=_salt(rng))
+        steps += [
+            _step(rng, at, "ambush", who, 60, 300, message="ControlledShutdownRequest"),
+            Step(at + 1, "controlled-shutdown", who, ms=1, salt=_salt(rng)),
+            stop,
+        ]
+    return aimed(rng, mode, level, steps, noise=1)
+
+
+def doubles(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """Two processes claim one id."""
+    steps = [_step(rng, rng.randrange(900), "duplicate-id", "any", 300, 1_200) for _ in range(2)]
+    return aimed(rng, mode, level, steps)
+
+
+def strangers(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A broker of another cluster knocks."""
+    return aimed(rng, mode, level, [_step(rng, rng.randrange(900), "wrong-cluster", "", 200, 500)])
+
+
+def fast_bounces(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """Brokers are born again before anybody has noticed that they died."""
+    kind = "fast-bounce" if mode == "log" else rng.choice(("clean-stop", "clean-stop", "fast-bounce"))
+    steps = [
+        Step(
+            rng.randrange(1_300),
+            rng.choice((kind, "expire-session")) if mode != "log" else kind,
+            rng.choice(("leader", "leader", "insider", "any")),
+            ms=rng.randint(1, 8),
+            disk=rng.choice(("keep", "lose", "lose")),
+            salt=_salt(rng),
+        )
+        for _ in range(rng.randint(2, 5))
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        records=(30, 50),
+        metadata_max_bytes=rng.choice((100, 150, 8 << 20)),
+        spread_ms=rng.choice((2, 8, 30)),
+    )
+
+
+def failovers(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """The controller loses power again and again."""
+    steps = [_step(rng, rng.randrange(1_300), "controller-failover", "", 1, 400) for _ in range(4)]
+    steps += [
+        fault(rng, rng.choice(("kill", "fast-bounce", "pause")), rng.randrange(1_300)) for _ in range(2)
+    ]
+    return aimed(rng, mode, level, steps)
+
+
+def shutdown_failover(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """The controller dies while a broker is stopping, and its heartbeats are slow."""
+    at = rng.randrange(100, 600)
+    heartbeat = "BrokerHeartbeatRequest" if mode == "log" else "MetadataHeartbeatRequest"
+    stopping = rng.choice(("insider", "follower", "leader"))
+    salt = _salt(rng)
+    steps = [
+        Step(at, "controlled-shutdown", stopping, ms=rng.randint(1, 200), salt=salt),
+        _step(rng, at + rng.randrange(1, 8), "slow-message", "", 300, 600, message=heartbeat),
+        _step(rng, at + rng.randrange(2, 30), "controller-failover", "", 1, 10),
+    ]
+    return aimed(rng, mode, level, steps, records=(30, 60), noise=1)
+
+
+def lost_acks(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """Answers to producers get lost."""
+    steps = [
+        fault(
+            rng,
+            rng.choice(("drop", "duplicate", "half-open", "reset", "pause")),
+            rng.randrange(1_200),
+            "leader",
+        )
+        for _ in range(4)
+    ]
+    return aimed(rng, mode, level, steps, records=(40, 70))
+
+
+def late_replies(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """Answers come after whoever asked has given up and asked again."""
+    messages = ("FetchResponse", "AlterPartitionResponse", "BrokerHeartbeatResponse", "FetchMetadataResponse")
+    steps = [
+        Step(
+            rng.randrange(700),
+            "slow-message",
+            message=rng.choice(messages[:2]) if rng.random() < 0.7 else rng.choice(messages),
+            ms=rng.randint(300, 1_000),
+            salt=rng.randrange(200, 400),
+        )
+        for _ in range(3)
+    ]
+    steps += [fault(rng, rng.choice(("kill", "fast-bounce", "partition")), rng.randrange(1_200), "leader")]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        records=(30, 60),
+        settings={"replica_fetch_wait_max_ms": 30, "request_timeout_ms": 300},
+    )
+
+
+def stale_control(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """Control requests that were made for one life of a broker reach the next one."""
+    messages = ("LeaderAndIsrRequest", "UpdateMetadataRequest", "StopReplicaRequest")
+    steps = []
+    for at in (rng.randrange(100, 400), rng.randrange(500, 900)):
+        who = f"broker:{rng.randint(1, 3)}"
+        rebirth = Step(
+            rng.randrange(8),
+            rng.choice(("clean-stop", "expire-session")),
+            who,
+            ms=rng.randint(1, 6),
+            salt=_salt(rng),
+        )
+        steps += [
+            _step(rng, at, "ambush", who, 40, 400, message=rng.choice(messages), then=(rebirth,)),
+            fault(rng, rng.choice(("fast-bounce", "clean-stop", "partition")), at + 10),
+        ]
+        if rng.random() < 0.4:
+            steps += [
+                Step(at - 60, "create-topic", salt=rng.randrange(100)),
+                Step(at + 20, "delete-topic"),
+            ]
+    return aimed(rng, mode, level, steps, noise=1)
+
+
+def zombie_controllers(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A controller sleeps through its own succession, and goes on when it wakes."""
+    at = rng.randrange(100, 500)
+    messages = ("LeaderAndIsrRequest", "UpdateMetadataRequest")
+    steps = [
+        Step(at, "pause", "controller", ms=rng.randint(600, 1_300), salt=_salt(rng)),
+        fault(
+            rng, rng.choice(("fast-bounce", "kill", "clean-stop")), max(at - rng.randrange(30), 0), "leader"
+        ),
+        fault(rng, rng.choice(("fast-bounce", "kill", "clean-stop")), at + rng.randrange(800), "leader"),
+        _step(rng, max(at - 20, 0), "ambush", "", 600, 1_300, message=rng.choice(messages)),
+    ]
+    return aimed(rng, mode, level, steps, length_ms=2_200)
+
+
+def disk_replies(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A broker answers that its disk has failed, and is born again before the answer arrives."""
+    at = rng.randrange(100, 500)
+    who = f"broker:{rng.randint(1, 3)}"
+    steps = [
+        Step(at, "disk-full", who, ms=rng.randint(1, 10), salt=rng.randrange(100)),
+        _step(rng, at, "slow-message", "", 300, 900, message="LeaderAndIsrResponse"),
+        fault(rng, rng.choice(("fast-bounce", "clean-stop", "kill")), at + rng.randrange(60), "any"),
+        Step(at + 10, "create-topic", salt=rng.randrange(100)),
+    ]
+    return aimed(rng, mode, level, steps, noise=1)
+
+
+PROFILES |= {
+    "stale-join": stale_join,
+    "fenced-join": fenced_join,
+    "slow-proposals": slow_proposals,
+    "slow-answers": slow_answers,
+    "role-changes": role_changes,
+    "lossy-leaders": lossy_leaders,
+    "lagging-marks": lagging_marks,
+    "isolation": isolation,
+    "late-heartbeats": late_heartbeats,
+    "late-shutdowns": late_shutdowns,
+    "doubles": doubles,
+    "strangers": strangers,
+    "fast-bounces": fast_bounces,
+    "failovers": failovers,
+    "shutdown-failover": shutdown_failover,
+    "lost-acks": lost_acks,
+    "late-replies": late_replies,
+    "stale-control": stale_control,
+    "zombie-controllers": zombie_controllers,
+    "disk-replies": disk_replies,
+}

@@ -99,7 +99,7 @@ class Run:
             level=plan.level,
             brokers=plan.brokers,
             controllers=plan.controllers,
-            without=options.without,
+            without=(*options.without, *mutants.rules_off(options.mutants)),
             codec=plan.codec,
             controller=plan.controller,
             **plan.settings,

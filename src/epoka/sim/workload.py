@@ -16,6 +16,7 @@ from epoka.model.levels import FeatureLevel
 from epoka.sim import client
 from epoka.sim.checkers import Checkers
 from epoka.sim.history import DEFINITE, History, Sent
+from epoka.sim.nemesis import STRANGER
 from epoka.sim.oracle import Key
 from epoka.sim.steps import Step
 from epoka.wire import records
@@ -239,7 +240,7 @@ class Workload:
     # Whom to ask.
 
     def any_broker(self) -> int:
-        ids = [address for address in self.world.machines if address < 50]
+        ids = [address for address in self.world.machines if address < STRANGER]
         return ids[int(self.rng.random() * len(ids))]
 
     def leader_of(self, key: Key, guess: dict[Key, int]) -> int:
@@ -272,7 +273,7 @@ class Workload:
     def _create_topic(self, step: Step) -> None:
         self._side_topics += 1
         name = f"side-{self._side_topics}"
-        ids = sorted(address for address in self.world.machines if address < 50)
+        ids = sorted(address for address in self.world.machines if address < STRANGER)
         first = step.salt % len(ids)
         replicas = (ids + ids)[first : first + 3]
         self._ask(client.create_request(name, (replicas,), min_insync_replicas="2"), client.CREATE_VERSION)
@@ -298,7 +299,7 @@ class Workload:
         if not places:
             return
         topic, index = places[step.salt % len(places)]
-        ids = sorted(address for address in self.world.machines if address < 50)
+        ids = sorted(address for address in self.world.machines if address < STRANGER)
         first = (step.salt // 7) % len(ids)
         replicas = (ids + ids)[first : first + 3]
         self._operate(client.reassign_request(topic, index, replicas), 0)

@@ -242,7 +242,9 @@ class World:
         )
         return self._start(machine, core, is_broker=False)
 
-    def start_broker(self, broker_id: int, address: int | None = None) -> Process | None:
+    def start_broker(
+        self, broker_id: int, address: int | None = None, cluster_id: str = CLUSTER
+    ) -> Process | None:
         """A new life on the disk that is there; None when the disk can't be used."""
         machine = self.machines[broker_id if address is None else address]
         if machine.process is not None:
@@ -250,14 +252,14 @@ class World:
         now = machine.clock.local(self.now)
         try:
             directory = LogDirectory.open(
-                machine.store, cluster_id=CLUSTER, node_id=broker_id, now=now, directory_id=self.new_id()
+                machine.store, cluster_id=cluster_id, node_id=broker_id, now=now, directory_id=self.new_id()
             )
         except (StorageError, ValueError) as error:
             self.broken.append(f"broker {broker_id} cannot start: {error}")
             return None
         config = BrokerConfig(
             broker_id=broker_id,
-            cluster_id=CLUSTER,
+            cluster_id=cluster_id,
             incarnation_id=self.new_id(),
             listeners=(
                 Listener("PLAINTEXT", "sim", 8100 + machine.address),
@@ -341,6 +343,7 @@ class World:
     def stop_cleanly(self, broker_id: int) -> None:
         """End at once and in order, without a word to the controller."""
         process = self._process(broker_id)
+        process.exit = Exit(clean=True, reason="stopped from outside")
         self._end_process(process, silent=False)
         self._close_disk(process, clean=True)
 
@@ -384,6 +387,7 @@ class World:
     def resume_process(self, process: Process) -> None:
         """Go on with everything that has come meanwhile, before the alarms that were missed."""
         process.paused = False
+        process.resumed_ms = self.now
         self._wake_up(process)
 
     def _wake_up(self, process: Process) -> None:
