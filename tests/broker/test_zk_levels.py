@@ -66,6 +66,22 @@ class TestEveryLevel:
         world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
         assert read(world, 2, "orders") == [b"a", b"b"]
 
+    def test_the_last_broker_waits_for_nobody(self, level):
+        world = ZkWorld(level=level)
+        create_topic(world, "orders", assignment=(1, 2, 3))
+        write(world, 1, "orders", b"a")
+        for broker in (1, 2):
+            world.stop(broker)
+        began = world.now
+        world.stop(3)
+        assert world.nodes[3].exit.clean
+        assert world.now - began < 1_000
+        world.run_until(lambda: world.controller.image.broker(3) is None)
+        for broker in (1, 2, 3):
+            world.start_broker(broker)
+        world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
+        assert read(world, world.partition("orders").leader, "orders") == [b"a"]
+
     def test_a_new_controller_goes_on_where_the_last_one_stopped(self, level):
         world = ZkWorld(level=level)
         create_topic(world, "orders", assignment=(1, 2, 3))

@@ -154,7 +154,11 @@ class RegistryLife(Lifecycle):
         self._asking = False
         if self.state is not LifeState.STOPPING:
             return
-        if reply is not None and reply.error_code == ErrorCode.NONE and not reply.remaining_partitions:
-            self._end(now, clean=True, reason="the controller granted the shutdown")
-            return
+        if reply is not None and reply.error_code == ErrorCode.NONE:
+            if not reply.remaining_partitions:
+                self._end(now, clean=True, reason="the controller granted the shutdown")
+                return
+            if self.core.image.brokers.keys() <= {self.core.config.broker_id}:
+                self._end(now, clean=True, reason="nobody is left to take over from the last broker")
+                return
         self.core.deadlines.at(now + SHUTDOWN_RETRY_MS, self._ask_for_shutdown)
