@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from epoka.model.errors import InvariantBroken
 from epoka.model.image import ClusterImage
@@ -103,6 +104,19 @@ def test_a_snapshot_rebuilds_an_equal_image(history: list[MetadataRecord]) -> No
     assert [ref.topic.name for ref in rebuilt.all_partitions()] == [
         ref.topic.name for ref in image.all_partitions()
     ]
+
+
+@given(histories(), st.integers(0, 40))
+def test_a_copy_goes_its_own_way(history: list[MetadataRecord], cut: int) -> None:
+    original, copied, straight = ClusterImage(), ClusterImage(), ClusterImage()
+    original.apply_batch(history[:cut], 0)
+    before = original.state_hash()
+    copied.copy_of(original)
+    assert copied.offset == original.offset and copied.state_hash() == before
+    copied.apply_batch(history[cut:], len(history[:cut]))
+    straight.apply_batch(history, 0)
+    assert copied == straight
+    assert original.state_hash() == before
 
 
 @given(histories(), histories())
@@ -235,6 +249,13 @@ def test_a_registration_change_for_another_life_is_our_bug() -> None:
     image = image_of(m.RegisterBrokerRecord(broker_id=1, broker_epoch=0))
     with pytest.raises(InvariantBroken):
         image.apply(m.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, fenced=-1), 1)
+
+
+def test_an_image_that_has_something_becomes_nobodys_copy() -> None:
+    image = ClusterImage()
+    image.apply(m.NoOpRecord(), 0)
+    with pytest.raises(InvariantBroken):
+        image.copy_of(ClusterImage())
 
 
 def test_a_snapshot_does_not_go_into_an_image_that_has_something() -> None:

@@ -209,10 +209,13 @@ class ControllerCore:
         state, image = self.state, self.state.image
         self._next_event_id = now * _EVENTS_PER_MS
         loaded = self.log.load()
-        if loaded.snapshot_offset >= 0:
-            image.load(map(decode_record, loaded.snapshot), loaded.snapshot_offset)
         self._snapshot_offset = loaded.snapshot_offset
-        image.apply_batch(map(decode_record, loaded.tail), loaded.snapshot_offset + 1)
+        if loaded.image is not None:
+            image.copy_of(loaded.image)
+        else:
+            if loaded.snapshot_offset >= 0:
+                image.load(map(decode_record, loaded.snapshot), loaded.snapshot_offset)
+            image.apply_batch(map(decode_record, loaded.tail), loaded.snapshot_offset + 1)
         if image.offset + 1 != self.log.end_offset:
             raise InvariantBroken(
                 f"the log ends at {self.log.end_offset}, but its records end at {image.offset}"

@@ -51,6 +51,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """The records from `snapshot_offset + 1` on."""
     notes: tuple[str, ...] = ()
     """What had to be cut, in words."""
+    image: ClusterImage | None = None
+    """What all of these records lead to, if the log has it at hand: to be copied, it is the log's own."""
 
 
 class MetadataLog(Protocol):

@@ -73,6 +73,11 @@ class _TopicRows:
         self.slot = slot
         self.rows = array("i")
 
+    def copy(self) -> _TopicRows:
+        copied = _TopicRows(self.topic, self.slot)
+        copied.rows = self.rows[:]
+        return copied
+
     def row(self, index: int) -> int:
         return self.rows[index] if 0 <= index < len(self.rows) else -1
 
@@ -275,6 +280,24 @@ class ClusterImage:
             self.apply(record, last_offset)
         self.offset = last_offset
         return self._delta(changes, 0, last_offset)
+
+    def copy_of(self, other: ClusterImage) -> None:
+        """Fill an empty image with everything that another one holds, and share nothing with it."""
+        if self.offset != -1:
+            raise InvariantBroken("an image that is not empty was to become the copy of another")
+        self.offset = other.offset
+        self.next_producer_id = other.next_producer_id
+        self.partitions = other.partitions.copy()
+        self._brokers = dict(other._brokers)
+        self._slots = [None if entry is None else entry.copy() for entry in other._slots]
+        entries = [entry for entry in self._slots if entry is not None]
+        self._by_name = {entry.topic.name: entry for entry in entries}
+        self._by_id = {entry.topic.id: entry for entry in entries}
+        self._free_slots = list(other._free_slots)
+        self._ranks = None
+        self._configs = {key: dict(values) for key, values in other._configs.items()}
+        self._features = dict(other._features)
+        self._changes = _Changes()
 
     def _delta(self, changes: _Changes, first: int, last: int) -> Delta:
         self._changes = _Changes()

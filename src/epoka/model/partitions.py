@@ -115,6 +115,14 @@ class PartitionTable:
         arrays: list[npt.NDArray[Any]] = [getattr(self, name) for name in self._COLUMNS]
         return sum(array.nbytes for array in arrays) + self.pool.nbytes + self.owner.nbytes
 
+    def copy(self) -> PartitionTable:
+        copied = PartitionTable(0)
+        for name in (*self._COLUMNS, "pool", "owner"):
+            setattr(copied, name, getattr(self, name).copy())
+        copied.rows_used, copied._free = self.rows_used, list(self._free)
+        copied.pool_used, copied.garbage = self.pool_used, self.garbage
+        return copied
+
     # Writing.
 
     def add(self, topic: int, index: int, state: PartitionState) -> int:

@@ -19,8 +19,8 @@ from epoka.coordination.zookeeper.operations import Create, Node, Operation
 from epoka.coordination.zookeeper.registry import RegistrySnapshot
 from epoka.coordination.zookeeper.session import Session
 from epoka.coordination.zookeeper.writing import Known
-from epoka.coordination.zookeeper.znodes import Assignment, BadZnode, TopicZnode
-from epoka.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
+from epoka.coordination.zookeeper.znodes import Assignment, BadZnode, StateZnode, TopicZnode
+from epoka.model.ids import BrokerEpoch, BrokerId
 from epoka.model.image import BROKER_RESOURCE, TOPIC_RESOURCE, partition_record, register_broker_record
 from epoka.model.levels import FEATURE_NAME, HIGHEST
 from epoka.model.partitions import PartitionState
@@ -177,21 +177,15 @@ def _partitions(session: Session, topics: Sequence[_Topic], picture: Picture) ->
 
 
 def _state(path: str, node: Node | None, assignment: Assignment, picture: Picture) -> PartitionState:
-    replicas = tuple(map(BrokerId, assignment.replicas))
-    adding = tuple(map(BrokerId, assignment.adding))
-    removing = tuple(map(BrokerId, assignment.removing))
-    if node is None:
-        # Nobody ever led it, so nobody has anything of it, and all replicas are equally good.
-        isr, epoch = replicas, -1
-    else:
+    # Nobody ever led it, so nobody has anything of it, and all replicas are equally good.
+    isr, epoch = assignment.replicas, -1
+    if node is not None:
         try:
             return znodes.decode_state(path, node.data).to_state(assignment, node.stat.version)
         except BadZnode as bad:
             _leave_alone(picture, bad, "and the partition is offline")
             isr, epoch = (), node.stat.version
-    return PartitionState(
-        BrokerId(-1), LeaderEpoch(-1), PartitionEpoch(epoch), replicas, isr, adding, removing
-    )
+    return StateZnode(leader=-1, leader_epoch=-1, isr=isr, controller_epoch=-1).to_state(assignment, epoch)
 
 
 def _mend(session: Session, never_led: Sequence[tuple[_Topic, int]], picture: Picture) -> None:

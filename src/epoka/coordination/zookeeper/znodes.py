@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar, cast
 from uuid import UUID
 
 import msgspec
@@ -309,7 +309,7 @@ def decode_state(path: str, data: bytes) -> StateZnode:
 
 
 def _ids(brokers: Sequence[int]) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(each) for each in brokers)
+    return cast("tuple[BrokerId, ...]", tuple(brokers))
 
 
 # Settings, features, producer ids, shutdowns, notifications.
