@@ -179,6 +179,11 @@ class ControllerCore:
         return self.state.rules
 
     @property
+    def has_seen_registry(self) -> bool:
+        """Whether this mandate knows who is registered; before that nobody counts as active."""
+        return self._push is None or self._push.ready
+
+    @property
     def served(self) -> dict[int, tuple[int, int]]:
         """The API keys that the controller answers, with the versions."""
         kinds: list[Any] = [*self._requests, *self._several_steps]

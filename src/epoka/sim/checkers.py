@@ -66,6 +66,7 @@ class Checkers:
         self._image_at: tuple[int, int] = (-1, -1)
         world.watch = self.after
         world.on_crash = self.crashed
+        oracle.replica = self.replica
         self.truth: ClusterImage = world.controller.image
         """The state that counts: the last one a controller made durable."""
 
@@ -89,7 +90,14 @@ class Checkers:
         seen = process.seen
         if seen is None:
             seen = process.seen = {}
+        by_name = self.world.keeper is not None
         for key, replica in process.core.replicas.by_key.items():
+            if by_name:
+                # Below `eligible-isr` a broker has derived the topic's id from its name.
+                topic = self.truth.topic(replica.topic)
+                if topic is None:
+                    continue
+                key = (topic.id, replica.index)
             known = seen.get(key)
             if known is None:
                 known = seen[key] = _Seen()
@@ -186,7 +194,7 @@ class Checkers:
             known = self.truth.broker(member)
             if process is None or known is None or process.core.lifecycle.broker_epoch != known.epoch:
                 continue
-            replica = process.core.replicas.by_key.get(key)
+            replica = self.replica(process, key)
             if replica is None:
                 if not self._may_have_heard(process, key):
                     continue
@@ -204,6 +212,14 @@ class Checkers:
                 f"{process} of generation {known.epoch} is in the ISR {list(state.isr)} of "
                 f"{self.oracle.names.get(key, key)} without offset {lacking} of {committed.end}",
             )
+
+    def replica(self, process: Process, key: Key) -> Replica | None:
+        """What a broker holds of a partition, by whatever id it knows it."""
+        topic = self.truth.topic(key[0])
+        found: Replica | None = (
+            None if topic is None else process.core.replicas.by_name.get((topic.name, key[1]))
+        )
+        return found
 
     def _may_have_heard(self, process: Process, key: Key) -> bool:
         """A life that has not read its own registration yet holds no replicas."""
@@ -344,7 +360,7 @@ class Checkers:
 
     def standing(self, image: ClusterImage, name: str, state: PartitionState) -> None:
         """Invariant 9: nobody fenced, stopping or gone is in an ISR or leads, save the last one standing."""
-        if image.level < FeatureLevel.ELIGIBLE_ISR:
+        if image.level < FeatureLevel.ELIGIBLE_ISR or not self._knows_who_lives():
             return
         for member in state.isr:
             broker = image.broker(member)
@@ -358,6 +374,13 @@ class Checkers:
                 )
             if state.leader == member and (what != "stopping" or self.world.keeper is None):
                 self.fail("9: only the active lead", f"{name}: leader {member} is {what}")
+
+    def _knows_who_lives(self) -> bool:
+        """In zookeeper mode who is active is not stored: a new controller knows once it has looked."""
+        if self.world.keeper is None:
+            return True
+        controller = self.world.process_at(self.world.address_of(-1))
+        return controller is not None and controller.core.has_seen_registry
 
     # Crashes.
 
@@ -431,7 +454,7 @@ class Checkers:
                 process = self.world.process_at(member)
                 if process is None:
                     continue
-                replica = process.core.replicas.by_key.get(key)
+                replica = self.replica(process, key)
                 missing = (
                     (0 if committed.end else None) if replica is None else committed.differing(replica.log)
                 )

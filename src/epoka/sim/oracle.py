@@ -120,6 +120,8 @@ class Oracle:
         self.dirty: dict[tuple[int, Key], None] = {}
         """Broker and partition: lost some of its log in a crash and has not got it back yet."""
         self.exceptions = 0
+        self.replica: Callable[[Process, Key], Any] = lambda process, key: None
+        """How a broker's replica is found; the checkers know."""
         self.on_excused: Callable[[Key, int], None] | None = None
 
     def committed(self, key: Key) -> Committed:
@@ -137,7 +139,7 @@ class Oracle:
         if (broker_id, key) not in self.dirty:
             return False
         if process is not None:
-            replica = process.core.replicas.by_key.get(key)
+            replica = self.replica(process, key)
             if replica is not None and self.committed(key).lacking(replica.log) is None:
                 del self.dirty[broker_id, key]
                 return False

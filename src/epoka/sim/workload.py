@@ -248,7 +248,8 @@ class Workload:
         found = guess.get(key)
         if found is None:
             told_by = self.world.process_at(self.any_broker())
-            state = None if told_by is None else told_by.core.image.partition(*key)
+            topic, index = self.places[key]
+            state = None if told_by is None else told_by.core.image.partition(topic, index)
             found = state.leader if state is not None and state.leader >= 0 else self.any_broker()
             guess[key] = found
         return found
@@ -364,7 +365,7 @@ class Workload:
             state = self.checkers.truth.partition(*key)
             process = self.world.process_at(broker)
             if state is not None and process is not None and state.leader == broker:
-                replica = process.core.replicas.by_key.get(key)
+                replica = self.checkers.replica(process, key)
                 if replica is not None and replica.leader_epoch == state.leader_epoch:
                     self.checkers.fail(
                         "lost-write", f"the leader {broker} has nothing at offset {position}, which was read"
