@@ -17,13 +17,13 @@ from epoka.coordination.zookeeper.session import Session
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopicPartitions
 from tests.faults.load import Load, create_assigned_topic, create_topic, read_everything, settled
-from tests.faults.test_cluster_restarts import refusal
 from tests.faults.zk_story import (
     MARKS,
     TOPIC,
     a_cluster,
     ask,
     events,
+    forced_write,
     leads,
     partition,
     told_by,
@@ -73,7 +73,7 @@ def test_a_partitioned_broker_is_fenced_and_clients_go_on_without_it(
             # The controller declares it inactive before it fences itself, so nobody is ever without a leader.
             itself = wait_event(cluster, kind="self-fenced", broker=1)
             assert fenced.time_ms < itself.time_ms
-            assert refusal(cluster, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert forced_write(cluster, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert registered(cluster) == before
             cluster.heal()
             wait_event(cluster, kind="self-unfenced", broker=1)

@@ -19,7 +19,8 @@ from epoka.coordination.zookeeper.server import ZooKeeperServer
 from epoka.model.ledger import LedgerEvent
 from epoka.model.partitions import PartitionState
 from epoka.wire.error_codes import ErrorCode
-from epoka.wire.messages import list_offsets, metadata
+from epoka.wire.messages import list_offsets, metadata, produce
+from epoka.wire.records import Record, encode_batch
 from tests.faults.load import CLIENT, QUICK
 from tests.waiting import wait_until
 from tests.zookeeper_missing import MISSING
@@ -138,6 +139,17 @@ def leads(cluster: Cluster, broker_id: int, topic: str = TOPIC) -> bool:
 
 
 # Writing.
+
+
+def forced_write(cluster: Cluster, broker_id: int, topic: str = TOPIC) -> ErrorCode:
+    """What a broker answers somebody who writes to it whatever anybody says of who leads."""
+    batch = bytes(encode_batch([Record(offset=0, timestamp=1, key=None, value=b"by force")]))
+    part = produce.PartitionProduceData(index=0, records=batch)
+    data = produce.TopicProduceData(name=topic, partition_data=(part,))
+    answer = ask(
+        cluster, broker_id, produce.ProduceRequest(acks=1, timeout_ms=1000, topic_data=(data,)), version=9
+    )
+    return ErrorCode.of(answer.responses[0].partition_responses[0].error_code)
 
 
 def try_to_write(
