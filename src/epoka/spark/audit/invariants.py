@@ -99,9 +99,9 @@ _VIOLATION = "run, '{name}' as invariant, topic, partition, {broker} as broker, 
 _CHECKS: dict[str, tuple[str, str]] = {
     "leader-epoch-has-one-leader": (
         "-1",
-        "string(leader) as given, string(leader_of_before) as expected, array(event_before, event_id) as events"
-        " from steps where epoch_before = leader_epoch and leader_of_before <> leader and leader >= 0"
-        " and leader_of_before >= 0",
+        "string(leader) as given, string(leader_of_before) as expected,"
+        " array(event_before, event_id) as events from steps where epoch_before = leader_epoch"
+        " and leader_of_before <> leader and leader >= 0 and leader_of_before >= 0",
     ),
     "leader-epoch-never-falls": (
         "-1",

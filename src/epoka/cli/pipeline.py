@@ -1,0 +1,140 @@
+"""`epoka pipeline`: the data pipeline's jobs, each of them a function that a notebook can call as well."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from epoka.cli.finding import addresses
+from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json, settings_of
+
+
+def topics(
+    topics: list[str],
+    target: str,
+    options: list[str],
+    bootstrap: str | None,
+    data: Path | None,
+    master: str | None,
+    json: bool,
+) -> int:
+    from epoka.spark.topics import copy_topics
+
+    given = {"subscribe": ",".join(topics), **_cluster(bootstrap, data), **settings_of(options)}
+    with _session(master) as spark, _bar("copying") as progress:
+        copied = copy_topics(spark, given, Path(target), progress=progress)
+    if json:
+        say_json(copied)
+    else:
+        say(f"{plural(copied.rows, 'record')} in {copied.batches} batches, in {copied.folder}")
+        for topic, parts in sorted(copied.offsets.items()):
+            say(f"  {topic}: " + ", ".join(f"{part} up to {end:,}" for part, end in sorted(parts.items())))
+    return EXIT_GOOD
+
+
+def audit(
+    ledgers: list[str],
+    target: str,
+    bootstrap: str | None,
+    data: Path | None,
+    master: str | None,
+    json: bool,
+) -> int:
+    from epoka.spark.audit.run import audit_files, audit_topic
+
+    given = {} if ledgers else _cluster(bootstrap, data)
+    with _session(master) as spark:
+        try:
+            if ledgers:
+                found = audit_files(spark, [Path(each) for each in ledgers], Path(target))
+            else:
+                found = audit_topic(spark, given, Path(target))
+        except FileNotFoundError as error:
+            raise Failed(str(error)) from None
+    if json:
+        say_json(found)
+    else:
+        say(
+            f"{plural(found.events, 'event')}, {plural(found.generations, 'generation')}, "
+            f"{plural(found.partitions, 'partition')}; tables in {found.folder}"
+        )
+        for rule, times in sorted(found.refused.items()):
+            say(f"  {rule} refused {times:,} times")
+        if found.failover_ms is not None:
+            say(f"  the slowest failover took {found.failover_ms:,} ms")
+        for kind, times in found.unknown.items():
+            say(f"  {times:,} entries of a kind that this version does not know: {kind}")
+        for invariant, times in found.violations.items():
+            say(f"  VIOLATED {times:,} times: {invariant}")
+        if found.sound:
+            say("  every invariant held")
+    return EXIT_GOOD if found.sound else EXIT_FAILED
+
+
+def report(audit: str, page: str | None, json: bool) -> int:
+    folder = Path(audit)
+    if not (folder / "gold").is_dir():
+        raise Failed(f"there are no tables in {folder}; make them with `epoka pipeline audit --to {folder}`")
+    try:
+        from epoka.spark.audit.report import write_report
+    except ImportError as error:
+        raise _not_installed() from error
+    written = write_report(folder, Path(page) if page else folder / "report.html")
+    if json:
+        say_json({"report": str(written)})
+    else:
+        say(str(written))
+    return EXIT_GOOD
+
+
+def _cluster(bootstrap: str | None, data: Path | None) -> dict[str, str]:
+    found = addresses(bootstrap, data)
+    return {"kafka.bootstrap.servers": ",".join(f"{host}:{port}" for host, port in found)}
+
+
+@contextlib.contextmanager
+def _session(master: str | None) -> Iterator[Any]:
+    from epoka.spark.session import BadSession, NoJava, build_session
+
+    short = master is None or master.startswith("local")
+    try:
+        spark = build_session("local" if short else "cluster", master=master)
+    except (BadSession, NoJava) as error:
+        raise Failed(str(error)) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    except Exception as error:
+        raise Failed(_reason(error)) from error
+    finally:
+        spark.stop()
+
+
+def _reason(error: Exception) -> str:
+    """The last line of a worker's traceback is what a person can act on."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [
+        line for line in lines if line.partition(":")[0].endswith(("BadOption", "DataLoss", "Unreachable"))
+    ]
+    return told[0] if told else lines[0] if lines else type(error).__name__
+
+
+def _not_installed() -> Failed:
+    return Failed("the pipeline is not installed: `pip install 'epoka[spark]'`")
+
+
+@contextlib.contextmanager
+def _bar(what: str) -> Iterator[Any]:
+    """A progress bar where a person looks, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _all: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task(what)
+        yield lambda done, every: progress.update(task, completed=done, total=every)

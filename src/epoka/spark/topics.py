@@ -1,0 +1,77 @@
+"""Topics into a table: every record once, as Parquet, in as many steps as it takes.
+
+Each batch is a folder of its own, written over when the batch comes again, so a crash anywhere loses and
+doubles nothing. The next call goes on where the last one ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Copied(msgspec.Struct, frozen=True):
+    folder: str
+    rows: int
+    """Records that this call has copied."""
+    batches: int
+    offsets: dict[str, dict[str, int]]
+    """How far each partition is copied."""
+
+
+def copy_topics(
+    spark: SparkSession,
+    options: dict[str, str],
+    target: Path,
+    *,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Copied:
+    """Copy what is there now; `progress` is told offsets that are done and that there are."""
+    frame = spark.readStream.format("epoka").options(**{"startingOffsets": "earliest", **options}).load()
+    rows = 0
+    batches = 0
+
+    def write(batch: Any, number: int) -> None:
+        nonlocal rows, batches
+        folder = str(target / "data" / f"batch_id={number}")
+        batch.write.mode("overwrite").parquet(folder)
+        rows += spark.read.schema(batch.schema).parquet(folder).count()
+        batches += 1
+
+    query = (
+        frame.writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(target / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        while not query.awaitTermination(0.2):
+            _tell(query.lastProgress, progress)
+    finally:
+        query.stop()
+    _tell(query.lastProgress, progress)
+    return Copied(str(target), rows, batches, _end(query.lastProgress))
+
+
+def _end(told: Any) -> dict[str, dict[str, int]]:
+    if not told:
+        return {}
+    return _offsets(told["sources"][0]["endOffset"])
+
+
+def _offsets(text: Any) -> dict[str, dict[str, int]]:
+    found = msgspec.json.decode(text) if isinstance(text, str) else text or {}
+    return {topic: dict(parts) for topic, parts in found.items() if not topic.startswith("@")}
+
+
+def _tell(told: Any, progress: Callable[[int, int], None]) -> None:
+    if told:
+        done = sum(offset for parts in _end(told).values() for offset in parts.values())
+        latest = _offsets(told["sources"][0].get("latestOffset"))
+        progress(done, max(done, sum(offset for parts in latest.values() for offset in parts.values())))
