@@ -13,7 +13,9 @@ from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, EXIT_USAGE, Failed, complai
 from epoka.cluster.admin import AdminDoor
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.errors import BadCluster, ClusterError
+from epoka.cluster.layout import METRICS
 from epoka.cluster.nodes import FAILED
+from epoka.cluster.ports import HOST
 
 GLANCE_S = 0.5
 
@@ -46,11 +48,14 @@ def run_up(
     data: Path | None,
     controllers: int,
     zookeepers: int,
+    metrics: int | None,
     config: list[str],
     json: bool,
 ) -> int:
     """Run a cluster until told to stop."""
     settings = settings_of(config)
+    if metrics is not None:
+        settings[METRICS] = f"{HOST}:{metrics}"
     stop = _Stop()
     cluster = Cluster(
         brokers=brokers,
@@ -72,7 +77,7 @@ def run_up(
             raise Failed(str(error)) from error
         stop.may_interrupt = False
         with noted(cluster.data), contextlib.closing(AdminDoor(cluster)):
-            _announce(cluster, json)
+            _announce(cluster, settings.get(METRICS), json)
             healthy = _watch(cluster, stop)
             return _shut_down(cluster) if healthy else max(_shut_down(cluster), EXIT_FAILED)
     except _Told:
@@ -83,7 +88,11 @@ def run_up(
         return EXIT_FAILED if was_ready else EXIT_GOOD
 
 
-def _announce(cluster: Cluster, json: bool) -> None:
+def _announce(cluster: Cluster, metrics: str | None, json: bool) -> None:
+    layout = cluster.layout
+    pages = [
+        f"http://{layout.metrics_listener(place, metrics)}/metrics" for place in layout.places if metrics
+    ]
     if json:
         say_json(
             {
@@ -91,12 +100,14 @@ def _announce(cluster: Cluster, json: bool) -> None:
                 "bootstrap": cluster.bootstrap,
                 "controller": cluster.layout.controller_address,
                 "zookeeper": cluster.layout.zookeeper or None,
+                "metrics": pages,
                 "data": str(cluster.data),
             }
         )
     else:
         ensemble = f" zookeeper={cluster.layout.zookeeper}" if cluster.layout.zookeeper else ""
-        say(f"ready bootstrap={cluster.bootstrap}{ensemble}")
+        figures = f" metrics={','.join(pages)}" if pages else ""
+        say(f"ready bootstrap={cluster.bootstrap}{ensemble}{figures}")
 
 
 def _watch(cluster: Cluster, stop: _Stop) -> bool:

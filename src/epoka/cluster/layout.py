@@ -34,6 +34,7 @@ MAX_BROKERS = CONTROLLER_ID - 1
 MAX_CONTROLLERS = 9
 MODES = ("log", "zookeeper")
 CONNECT = "zookeeper.connect"
+METRICS = "epoka.metrics.listener"
 
 OWN_KEYS = frozenset(
     {
@@ -192,7 +193,17 @@ class Layout:
         }
         if self.zookeeper:
             pleasant["zookeeper.session.timeout.ms"] = "6000"
-        return own | pleasant | dict(config)
+        settings = own | pleasant | dict(config)
+        if METRICS in settings:
+            settings[METRICS] = self.metrics_listener(place, settings[METRICS])
+        return settings
+
+    def metrics_listener(self, place: NodePlace, wanted: str) -> str:
+        """Where one node serves metrics: the first at the port that is wanted, the others behind it."""
+        host, _, port = wanted.rpartition(":")
+        if not port.isdigit() or int(port) == 0:
+            return wanted
+        return f"{host}:{int(port) + self.places.index(place)}"
 
     def write_properties(self, place: NodePlace, config: Mapping[str, str]) -> None:
         """Write a node's property file; BadCluster names every key that no node would start with."""

@@ -87,6 +87,14 @@ def _addresses(value: Value) -> str | None:
     return None if items else "must be written as host:port"
 
 
+def _metrics_listener(value: Value) -> str | None:
+    try:
+        split_address(str(value), lowest_port=0)
+    except BadValue as bad:
+        return str(bad).partition(", not ")[0]
+    return None
+
+
 def _one_folder(value: Value) -> str | None:
     # A node with several folders would have to live on with some of them lost, which it cannot yet.
     return None if isinstance(value, tuple) and len(value) == 1 else "must name one folder"
@@ -182,6 +190,14 @@ _NETWORK = (
         "host:port of the controller's control listener; a broker that is not a controller itself needs it.",
         _addresses,
         synonyms=("controller.connect",),
+    ),
+    ConfigKey(
+        "epoka.metrics.listener",
+        Kind.STRING,
+        None,
+        "host:port at which Prometheus finds the node's metrics; port 0 takes a free one. Without it there "
+        "are none.",
+        _metrics_listener,
     ),
     ConfigKey(
         "socket.request.max.bytes",

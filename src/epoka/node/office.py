@@ -62,6 +62,11 @@ class Office:
         self._core: ControllerCore | None = None
 
     @property
+    def acting(self) -> ControllerCore | None:
+        """The core of the present mandate, if there is one."""
+        return self._core
+
+    @property
     def image(self) -> ClusterImage:
         """What the controller knows; nothing while it is not in office."""
         return ClusterImage() if self._core is None else self._core.image

@@ -25,8 +25,10 @@ from epoka.node.assembly import StartFailed as StartFailed
 from epoka.node.chores import Chores
 from epoka.node.client import ClientLimits, Links
 from epoka.node.config import ConfigError, NodeConfig, load
-from epoka.node.keys import CONTROL_LISTENER, WILDCARD_HOSTS, Endpoint
+from epoka.node.keys import CONTROL_LISTENER, WILDCARD_HOSTS, Endpoint, split_address
 from epoka.node.lines import write_lines
+from epoka.node.metrics import Figures
+from epoka.node.metrics_door import MetricsDoor
 from epoka.node.runtime import EXIT_BUG, EXIT_CLEAN, EXIT_FAILED, Clock, Ending, Runtime, report_nowhere
 from epoka.node.server import Listener, ServerLimits
 from epoka.node.switchboard import Gate, Switchboard, open_gate
@@ -100,12 +102,16 @@ class Node:
         self.config = config
         self.endpoints: tuple[Endpoint, ...] = ()
         """Where others are told to find this node, once it is bound."""
+        self.metrics_address: tuple[str, int] | None = None
+        """Where metrics are served, if they are."""
         self.switchboard = switchboard or Switchboard()
         self._report = report
         self._clock = clock or Clock()
         self._build_broker = broker
         self._build_controller = controller
         self._listeners: dict[str, Listener] = {}
+        self._figures = Figures(config.node_id)
+        self._metrics: MetricsDoor | None = None
         self._driven: list[_Driven] = []
         self._stopping = False
         self._finished: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
@@ -143,9 +149,28 @@ class Node:
                 # Clients only ever speak to the broker; the controller has no door but the control listener.
                 behind = runtimes if name == CONTROL_LISTENER else runtimes[-1:]
                 await listener.serve(behind)
+            await self._serve_metrics()
         except BaseException:
             self.kill()
             raise
+
+    async def _serve_metrics(self) -> None:
+        wanted = self.config.string("epoka.metrics.listener")
+        if not wanted:
+            return
+        host, port = split_address(wanted, lowest_port=0)
+        door = MetricsDoor(lambda: self._figures.collect(self.cores, self._listeners.values()))
+        try:
+            self.metrics_address = await door.open(host, port)
+        except OSError as error:
+            raise StartFailed(f"cannot serve metrics on {wanted}: {error.strerror or error}") from error
+        self._metrics = door
+        at = ":".join(map(str, self.metrics_address))
+        log.info("metrics on http://%s/metrics", at, extra={"node": self.config.node_id})
+
+    def _told(self, event: LedgerEvent) -> None:
+        self._figures.count(event)
+        self._report(event)
 
     def stop(self) -> None:
         """Ask for a controlled shutdown; asked again, end at once."""
@@ -157,6 +182,8 @@ class Node:
 
     def kill(self) -> None:
         """End as a crash would: nothing is handed over, nothing is put in order on disk."""
+        if self._metrics is not None:
+            self._metrics.close()
         for listener in self._listeners.values():
             listener.abort()
         for driven in self._driven:
@@ -177,6 +204,8 @@ class Node:
     async def wait(self) -> Ending:
         """Until the node has come to its end, in order or not; everything is closed then."""
         ending = await asyncio.shield(self._finished)
+        if self._metrics is not None:
+            self._metrics.close()
         for listener in self._listeners.values():
             await listener.close()
         for driven in self._driven:
@@ -222,7 +251,7 @@ class Node:
             part.core,
             node_id=config.node_id,
             carrier=self.switchboard,
-            report=self._report,
+            report=self._told,
             on_end=ended,
             clock=self._clock,
             coordinate=None if part.ties is None else part.ties.perform,

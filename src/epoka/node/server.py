@@ -14,7 +14,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
@@ -69,6 +69,8 @@ class Listener:
         self.name = name
         self.connections: dict[int, Connection] = {}
         self.queued_bytes = 0
+        self.traffic: defaultdict[int, Traffic] = defaultdict(Traffic)
+        """What came and went, by API key."""
         self.node_id = self.runtimes[0].node_id if self.runtimes else -1
         self.complain = Sparing(lambda line: log.warning("%s", line, extra={"node": self.node_id}))
         self._loop = asyncio.get_running_loop()
@@ -184,6 +186,17 @@ class Listener:
             if connection.last_active < oldest:
                 connection.idle()
         self._sweep_later()
+
+
+class Traffic:
+    """What one API has carried through one door."""
+
+    __slots__ = ("bytes_in", "bytes_out", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
 
 
 class _Slot:
@@ -311,6 +324,8 @@ class Connection(asyncio.BufferedProtocol):
         self._listener.release(slot.size)
         if self._closing:
             return
+        if slot.parts:
+            self._listener.traffic[slot.api_key].bytes_out += sum(map(len, slot.parts))
         slots = self._slots
         if slots[0] is not slot:
             return
@@ -424,6 +439,9 @@ class Connection(asyncio.BufferedProtocol):
                 principal=peer.principal,
                 connection=peer.connection,
             )
+        traffic = self._listener.traffic[api_key]
+        traffic.requests += 1
+        traffic.bytes_in += size
         slot = _Slot(self, runtime, api_key, version, correlation_id, size)
         self._slots.append(slot)
         self._listener.queued_bytes += size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epoka.cli.arguments.common import add_setting, path
+from epoka.cli.arguments.common import add_setting, at_least, path
 from epoka.cli.commands import Command, Parser
 
 
@@ -35,6 +35,12 @@ def declare(parser: Parser) -> None:
         default=1,
         metavar="1|3|5",
         help="nodes of the ensemble that is started, in zookeeper mode (default: 1)",
+    )
+    parser.add_argument(
+        "--metrics",
+        type=at_least(1),
+        metavar="PORT",
+        help="serve Prometheus the controller's metrics at this port, the brokers' behind it",
     )
     add_setting(parser, "a setting of every node")
 

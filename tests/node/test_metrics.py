@@ -1,0 +1,179 @@
+"""What a node can be measured by: the text, the figures, the door, and the dashboard that shows them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from epoka import Cluster
+from epoka.cluster.layout import METRICS
+from epoka.node.exposition import Family, several, written
+from epoka.node.metrics_door import MAX_LINE_BYTES, MetricsDoor
+from tests.cluster.records import create_topic, write
+from tests.waiting import wait_until
+
+DASHBOARD = Path(__file__).parent.parent.parent / "docs" / "grafana-dashboard.json"
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def parsed(text: str) -> Samples:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=8), st.integers(-(2**40), 2**40) | st.floats(allow_nan=False), max_size=4
+    )
+)
+def test_any_label_and_any_number_are_read_back(samples: dict[str, float]) -> None:
+    family = several(
+        "epoka_x", "gauge", 'a "quoted"\nabout\\', (({"l": key}, value) for key, value in samples.items())
+    )
+    assert parsed(written([family]).decode()) == {
+        ("epoka_x", (("l", key),)): float(value) for key, value in samples.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    settings = {
+        METRICS: "127.0.0.1:0",
+        "controller.heartbeat.timeout.ms": 1000,
+        "broker.heartbeat.interval.ms": 200,
+        "broker.heartbeat.timeout.ms": 4000,
+        "min.insync.replicas": 2,
+    }
+    with Cluster(brokers=2, config=settings) as cluster:
+        yield cluster
+
+
+def page(cluster: Cluster, node_id: int) -> str:
+    node = cluster._nodes._lives[node_id].node  # type: ignore[attr-defined]
+    host, port = node.metrics_address
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        return str(answer.read().decode())
+
+
+class TestFigures:
+    def test_records_leaders_and_requests(self, cluster: Cluster) -> None:
+        create_topic(cluster.bootstrap, "orders", replication_factor=2)
+        write(cluster.bootstrap, "orders", [b"a", b"b", b"c"])
+        leader = cluster.image().partition("orders", 0).leader  # type: ignore[union-attr]
+        figures = parsed(page(cluster, leader))
+        prefix = "kafka_server_brokertopicmetrics"
+        assert figures[f"{prefix}_messagesin_total", (("topic", "orders"),)] == 3
+        assert figures[f"{prefix}_bytesin_total", ()] > 0
+        assert figures["kafka_network_requestmetrics_requests_total", (("request", "Produce"),)] >= 1
+        assert figures["kafka_log_log_size", (("topic", "orders"),)] > 0
+        assert figures["kafka_server_replicamanager_leadercount", ()] >= 1
+        assert figures["kafka_server_replicamanager_atminisrpartitioncount", ()] >= 1
+        assert figures["epoka_broker_generation", ()] == cluster.generation(leader)
+        assert figures["epoka_broker_state", (("state", "running"),)] == 1
+
+    def test_a_death_is_seen_by_the_controller_and_by_the_other(self, cluster: Cluster) -> None:
+        healthy = parsed(page(cluster, 100))
+        prefix = "kafka_controller_kafkacontroller"
+        assert healthy[f"{prefix}_activecontrollercount", ()] == 1
+        assert healthy[f"{prefix}_activebrokercount", ()] == 2
+        assert healthy["epoka_registered_fenced", (("broker", "2"),)] == 0
+        cluster.kill(2)
+        try:
+            wait_until(
+                lambda: parsed(page(cluster, 100))[f"{prefix}_fencedbrokercount", ()] == 1, "the fencing"
+            )
+            seen = parsed(page(cluster, 100))
+            assert seen["epoka_registered_fenced", (("broker", "2"),)] == 1
+            refused = (("rule", "heartbeat.session"), ("verdict", "refused"))
+            assert seen["epoka_verdicts_total", refused] >= 1
+            under = ("kafka_server_replicamanager_underreplicatedpartitions", ())
+            wait_until(lambda: parsed(page(cluster, 1))[under] >= 1, "under-replicated partitions")
+            assert parsed(page(cluster, 1))["kafka_server_replicamanager_underminisrpartitioncount", ()] >= 1
+        finally:
+            cluster.start(2)
+
+    def test_every_figure_of_the_dashboard_is_there(self, cluster: Cluster) -> None:
+        told = {name for node_id in (1, 100) for name, _ in parsed(page(cluster, node_id))}
+        told |= {match for node in (1, 100) for match in re.findall(r"# TYPE (\w+)", page(cluster, node))}
+        shown = set()
+        for panel in json.loads(DASHBOARD.read_text())["panels"]:
+            for target in panel["targets"]:
+                shown |= set(re.findall(r"\b((?:kafka|epoka|process)_\w+)\{", target["expr"]))
+        assert len(shown) > 15
+        assert shown <= told
+
+
+class TestDoor:
+    """The door alone, with nonsense behind and before it."""
+
+    @staticmethod
+    def ask(*requests: bytes) -> list[bytes]:
+        async def collect() -> list[Family]:
+            return [several("epoka_x", "gauge", "x", [({}, 1)])]
+
+        async def talk() -> list[bytes]:
+            door = MetricsDoor(collect)
+            host, port = await door.open("127.0.0.1", 0)
+            answers = []
+            for request in requests:
+                reader, writer = await asyncio.open_connection(host, port)
+                writer.write(request)
+                writer.write_eof()
+                answers.append(await asyncio.wait_for(reader.read(), 30))
+                writer.close()
+            door.close()
+            return answers
+
+        return asyncio.run(talk())
+
+    def test_good_questions(self) -> None:
+        got, head = self.ask(
+            b"GET /metrics?x=1 HTTP/1.1\r\n\r\n", b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+        )
+        assert got.startswith(b"HTTP/1.1 200 OK") and got.endswith(b"epoka_x 1\n")
+        assert head.startswith(b"HTTP/1.1 200 OK") and head.endswith(b"\r\n\r\n")
+
+    def test_bad_questions(self) -> None:
+        other, post, short, endless, silent = self.ask(
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"POST /metrics HTTP/1.1\r\n\r\n",
+            b"\n\n",
+            b"GET /" + b"x" * 2 * MAX_LINE_BYTES,
+            b"",
+        )
+        assert other.startswith(b"HTTP/1.1 404")
+        assert post.startswith(b"HTTP/1.1 405")
+        assert short.startswith(b"HTTP/1.1 405")
+        assert (endless, silent) == (b"", b"")
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    from epoka.cluster.errors import ClusterError
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(ClusterError, match=f"cannot serve metrics on {address}"):
+            Cluster(brokers=1, config={METRICS: address}).open()
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    from epoka.cluster.errors import BadCluster
+
+    with pytest.raises(BadCluster, match=r"epoka.metrics.listener.*host:port"):
+        Cluster(brokers=1, config={METRICS: "nowhere"}).open()
