@@ -7,9 +7,8 @@
 (* `Generations`. If one does not, TLC stands still before the end of that *)
 (* run and calls it a deadlock.                                            *)
 (***************************************************************************)
-EXTENDS Generations
+EXTENDS Generations, Seen   \* `Seen` has `Runs`, and `Everybody` who appears in them
 
-CONSTANT Runs
 VARIABLES run, at
 
 Observed == Runs[run]

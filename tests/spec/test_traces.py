@@ -97,9 +97,9 @@ def module(all_traces: list[Trace]) -> str:
     brokers = sorted({broker for trace in all_traces for seen in trace for broker in seen.known})
     told = ",\n".join(f"<<{', '.join(_state(seen, brokers) for seen in trace)}>>" for trace in all_traces)
     return (
-        "---- MODULE Run ----\nEXTENDS Trace\n"
+        "---- MODULE Seen ----\nEXTENDS TLC\n"
         f"Everybody == {{{', '.join(map(_name, brokers))}}}\n"
-        f"Seen == <<\n{told}\n>>\n====\n"
+        f"Runs == <<\n{told}\n>>\n====\n"
     )
 
 
@@ -113,7 +113,7 @@ def _set(brokers: frozenset[int]) -> str:
 
 def _state(seen: Seen, brokers: list[int]) -> str:
     known = " @@ ".join(f"{_name(each)} :> {seen.known.get(each, 0)}" for each in brokers)
-    leader = "None" if seen.leader < 0 else _name(seen.leader)
+    leader = '"none"' if seen.leader < 0 else _name(seen.leader)
     return (
         f"[known |-> ({known}), fenced |-> {_set(seen.fenced)}, stopping |-> {_set(seen.stopping)}, "
         f"partition |-> [leader |-> {leader}, isr |-> {_set(seen.isr)}, leaderEpoch |-> {seen.leader_epoch}, "
@@ -124,9 +124,8 @@ def _state(seen: Seen, brokers: list[int]) -> str:
 CONFIG = """\
 SPECIFICATION TraceSpec
 CONSTANTS
-    None = None
+    None = "none"
     Brokers <- Everybody
-    Runs <- Seen
     MinIsr = 2
     Shared = TRUE
     MaxRecords = 0
@@ -139,9 +138,9 @@ def judged(all_traces: list[Trace], scratch: Path) -> str:
     """What TLC says of these traces."""
     for name in ("Generations.tla", "Trace.tla"):
         shutil.copy(SPEC / name, scratch)
-    (scratch / "Run.tla").write_text(module(all_traces))
-    (scratch / "Run.cfg").write_text(CONFIG)
-    return tlc(scratch / "Run.cfg", scratch / "states", scratch / "Run.tla", deadlock_is_an_error=True)
+    (scratch / "Seen.tla").write_text(module(all_traces))
+    (scratch / "Trace.cfg").write_text(CONFIG)
+    return tlc(scratch / "Trace.cfg", scratch / "states", scratch / "Trace.tla", deadlock_is_an_error=True)
 
 
 def played(name: str) -> list[Trace]:
