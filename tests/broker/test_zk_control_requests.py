@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from epoka.model.events import StorageFailed
+from epoka.model.events import Disconnected, Peer, Registered, Request, Respond, StorageFailed
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import leader_and_isr as lai
@@ -190,3 +190,34 @@ class TestPartitions:
         world.call(1, request, 7, control=True)
         assert world.broker(1).image.partition("orders", 0).leader == 2
         assert leads(world, 1, "orders")
+
+
+def update_for(epoch: int) -> um.UpdateMetadataRequest:
+    return um.UpdateMetadataRequest(controller_id=100, controller_epoch=1, broker_epoch=epoch)
+
+
+def test_a_request_waits_until_the_broker_knows_its_generation():
+    """Before that nobody can say whether it is for this life or for the one before."""
+    world = ZkWorld(level=FeatureLevel.GENERATIONS)
+    former = world.epoch(3)
+    world.crash(3)
+    world.start_broker(3)
+    stale = world.ask(3, update_for(former), 5, control=True)
+    early = world.ask(3, update_for(world.epoch(3)), 5, control=True)
+    without = world.ask(3, update_for(-1), 4, control=True)
+    assert (stale, early) == ([], []) and without[0].error_code == ErrorCode.NONE
+    world.run(5)
+    assert stale[0].error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert early[0].error_code == ErrorCode.NONE
+
+
+def test_a_request_that_waits_is_forgotten_with_its_connection():
+    world = ZkWorld(level=FeatureLevel.GENERATIONS)
+    world.crash(3)
+    world.start_broker(3)
+    peer = Peer(control=True, connection=77)
+    node = world.nodes[3]
+    assert node.core.handle(Request(5, 5, update_for(world.epoch(3)), peer), world.now) == []
+    node.core.handle(Disconnected(77), world.now)
+    effects = node.core.handle(Registered(world.epoch(3)), world.now)
+    assert not [effect for effect in effects if isinstance(effect, Respond)]
