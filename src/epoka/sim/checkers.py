@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from epoka.broker.lifecycle import LifeState
-from epoka.model.events import Event, Request
+from epoka.model.events import Event, Request, Respond
 from epoka.model.image import ClusterImage
 from epoka.model.levels import FeatureLevel
 from epoka.model.partitions import PartitionState
 from epoka.sim.oracle import Committed, Key, Oracle, batches_of
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from epoka.wire.messages.produce import ProduceRequest
+from epoka.wire.messages.stop_replica import StopReplicaRequest
+from epoka.wire.messages.update_metadata import UpdateMetadataRequest
 
 if TYPE_CHECKING:
     from epoka.broker.replica import Replica
     from epoka.sim.process import Machine, Process
     from epoka.sim.world import World
+
+CONTROL = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -62,6 +68,8 @@ class Checkers:
         self.stopping: dict[tuple[int, int], None] = {}
         """Lives that a controller has known to be stopping."""
         self.members: dict[Key, tuple[int, ...]] = {}
+        self.controllers: dict[int, int] = {}
+        """The controller epoch that each life has last obeyed."""
         self.expected = {machine.node_id for machine in world.machines.values() if machine.address < 100}
         self._image_at: tuple[int, int] = (-1, -1)
         world.watch = self.after
@@ -91,6 +99,8 @@ class Checkers:
         if seen is None:
             seen = process.seen = {}
         by_name = self.world.keeper is not None
+        if by_name and type(event) is Request and type(event.message) in CONTROL:
+            self.obeyed(process, event)
         for key, replica in process.core.replicas.by_key.items():
             if by_name:
                 # Below `eligible-isr` a broker has derived the topic's id from its name.
@@ -123,6 +133,28 @@ class Checkers:
             if end < known.end:
                 self.truncated(process, key, replica, known.end)
             known.end = end
+
+    def obeyed(self, process: Process, event: Request) -> None:
+        """Invariant 17: no control request of an older generation, or of an older controller, is applied."""
+        message = event.message
+        given = max(message.broker_epoch, message.max_broker_epoch)
+        own = process.core.lifecycle.broker_epoch
+        stale = 0 <= given < own
+        seen = self.controllers.get(process.life, -1)
+        late = message.controller_epoch < seen
+        for effect in self.world.effects:
+            if isinstance(effect, Respond) and effect.token == event.token:
+                if effect.message.error_code != ErrorCode.NONE:
+                    return
+                if stale or late:
+                    what = f"generation {given}, its own is {own}"
+                    if late:
+                        what = f"controller epoch {message.controller_epoch}, it knows {seen}"
+                    self.fail(
+                        "17: nothing stale is obeyed",
+                        f"{process} obeyed a {type(message).__name__} of {what}",
+                    )
+                self.controllers[process.life] = message.controller_epoch
 
     def began_to_lead(self, process: Process, key: Key, replica: Replica) -> None:
         """Invariants 1 and 8: one leader an epoch, and it has everything."""

@@ -147,7 +147,8 @@ class Keeper:
         self._holder: Session | None = None
         self._asked: dict[int, int] = {}
         """Lives whose registration waits for the id to be free, and the version they want."""
-        self._reading = False
+        self._last_ms: dict[int, int] = {}
+        """A session tells in order: when the last thing told to a life arrives."""
         self._settings: Settings | None = None
 
     # Sessions.
@@ -330,25 +331,21 @@ class Keeper:
 
     def _registry_moved(self) -> None:
         """The controller's watch: it reads the registry when it hears, and reads what is there then."""
-        if not self._reading and self._holder is not None:
-            self._reading = True
-            self.world.later(self._lag(self.office), self._read_registry, self._holder)
+        holder = self._holder
+        if holder is not None:
+            self.world.schedule(self._arrival(holder.process), self._read_registry, holder)
 
     def _read_registry(self, holder: Session) -> None:
-        self._reading = False
         if not self._reaches(holder.process):
             if holder.valid and holder.process.alive:
-                self._reading = True
                 self.world.later(50, self._read_registry, holder)
-            elif self._holder is not None:
-                self._registry_moved()
             return
         entries = tuple(entry for entry, _ in self.registry.values())
         if self.splits_reads:
             self.world.later(self._lag(self.office), self._read_rest, holder, entries, self.zxid)
             return
         picture = RegistryChanged(entries, self.zxid)
-        self.world.later(self._lag(self.office), self.world.deliver, holder.process, picture)
+        self.world.schedule(self._arrival(holder.process), self.world.deliver, holder.process, picture)
 
     def _read_rest(self, holder: Session, before: tuple[RegistryEntry, ...], position: int) -> None:
         """The list of ids from one moment, what they hold from another."""
@@ -402,8 +399,13 @@ class Keeper:
     def _lag(self, address: int) -> int:
         return self.world.weather.delay(ADDRESS, address, None)
 
+    def _arrival(self, process: Process) -> int:
+        at = max(self.world.now + self._lag(process.address), self._last_ms.get(process.life, 0))
+        self._last_ms[process.life] = at
+        return at
+
     def _tell(self, process: Process, make: Callable[[], Event]) -> None:
-        self.world.later(self._lag(process.address), self._told, process, make)
+        self.world.schedule(self._arrival(process), self._told, process, make)
 
     def _told(self, process: Process, make: Callable[[], Event]) -> None:
         if not process.alive:

@@ -28,6 +28,7 @@ from epoka.controller import (
     registration,
     registry_mode,
 )
+from epoka.controller.decision import Decision
 from epoka.coordination.metadata_log import StoredMetadataLog
 from epoka.coordination.metadata_log import encode_batch as encode_metadata_batch
 from epoka.fencing import RULES
@@ -237,7 +238,7 @@ def _high_watermark_of_committed_isr(stack: ExitStack) -> None:
     ) -> int | None:
         if len(self.isr) < min(min_isr, len(self.replicas)):
             return None
-        ends = [each.end_offset for each in self.followers.values() if each.broker_id in self.isr]
+        ends: list[int] = [each.end_offset for each in self.followers.values() if each.broker_id in self.isr]
         return min([leader_end, *ends])
 
     _replace(stack, leadership.Leadership, "maximal_isr", property(lambda self: self.isr))
@@ -528,7 +529,7 @@ def _start_before_failure(stack: ExitStack) -> None:
         effects = self._begin(entry, f"after generation {known.epoch}", now)
         self._state.sessions.drop(known.id)
         return effects + self._decide(
-            lambda: registry_mode.Decision(None, elections.leave_all(self._state, entry.id)), now, None
+            lambda: Decision(None, elections.leave_all(self._state, entry.id)), now, None
         )
 
     _replace(stack, registry_mode.RegistryMode, "_bounce", bounce)
@@ -547,7 +548,7 @@ def _max_of_living(stack: ExitStack) -> None:
     def registry_read(self: Any, registrations: Any) -> None:
         original(self, registrations)
         living = [each.epoch for each in self._state.image.brokers.values() if each.active]
-        self.max_epoch = max(living, default=-1)
+        self._requests.max_epoch = max(living, default=-1)
 
     _replace(stack, push.Push, "registry_read", registry_read)
 

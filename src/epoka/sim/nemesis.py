@@ -251,6 +251,11 @@ class Nemesis:
         double = address + DOUBLES
         if self.world.process_at(double) is not None:
             return False
+        # If it gets the id, the broker of that id has an empty disk.
+        if not self.may_lose(address):
+            self.downgraded += 1
+            return False
+        self.checkers.oracle.lost_data(address, self.checkers.hosted(address))
         self.world.machines[double] = Machine(double, address)
         self.world.start_broker(address, double)
         self.world.later(step.ms, self._end_double, double)

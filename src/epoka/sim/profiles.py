@@ -15,28 +15,9 @@ import msgspec
 
 from epoka.model.levels import HIGHEST, LOWEST_IN_LOG_MODE, FeatureLevel
 from epoka.sim.nemesis import KINDS
-from epoka.sim.steps import Step
+from epoka.sim.steps import Plan, Step
 
 SWARM: Final = "swarm"
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """One run, decided."""
-
-    steps: tuple[Step, ...]
-    length_ms: int
-    level: FeatureLevel
-    brokers: int = 3
-    controllers: int = 1
-    partitions: int = 1
-    codec: bool = False
-    spread_ms: int = 2
-    spike_chance: float = 0.0
-    chores_ms: int = 400
-    settings: dict[str, Any] = {}
-    controller: dict[str, Any] = {}
-    metadata_max_bytes: int = 8 << 20
-    min_isr: int = 2
 
 
 WEIGHTS: Final = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,8 +15,7 @@ from epoka.sim.checkers import Checkers, Violated, Violation
 from epoka.sim.history import History
 from epoka.sim.nemesis import Nemesis
 from epoka.sim.oracle import Oracle
-from epoka.sim.profiles import Plan
-from epoka.sim.steps import Schedule, Step
+from epoka.sim.steps import Plan, Schedule, Step
 from epoka.sim.workload import Workload
 from epoka.sim.world import BORN_MS, LOG, StoodStill, World
 
@@ -93,6 +92,7 @@ class Run:
 
     def _set_up(self) -> None:
         plan, options = self.plan, self.options
+        settings: dict[str, Any] = dict(plan.settings)
         world = self.world = World(
             self.seed,
             mode=options.mode,
@@ -102,7 +102,7 @@ class Run:
             without=(*options.without, *mutants.rules_off(options.mutants)),
             codec=plan.codec,
             controller=plan.controller,
-            **plan.settings,
+            **settings,
         )
         world.keeps_ledger = self.wants_ledger
         assignments = [[(first + at) % 3 + 1 for at in range(3)] for first in range(plan.partitions)]
@@ -184,15 +184,8 @@ def run(seed: int, options: Options | None = None, plan: Plan | None = None) -> 
 
 def replay(schedule: Schedule, *, ledger: bool = False) -> Run:
     """A run of exactly these steps; `.go()` it."""
-    options = Options(
-        schedule.mode,
-        FeatureLevel.parse(schedule.level),
-        schedule.without,
-        schedule.mutants,
-        schedule.profile,
-    )
-    plan = profiles.plan(schedule.seed, options.mode, options.level, options.profile)
-    return Run(schedule.seed, options, msgspec.structs.replace(plan, steps=schedule.steps), ledger=ledger)
+    options = Options(mode=schedule.mode, without=schedule.without, mutants=schedule.mutants)
+    return Run(schedule.seed, options, schedule.plan, ledger=ledger)
 
 
 __all__ = ["HEALING_MS", "Options", "Result", "Run", "StoodStill", "replay", "run"]

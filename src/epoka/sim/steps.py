@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
+from epoka.model.levels import FeatureLevel
+
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int
@@ -28,16 +30,34 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     then: tuple[Step, ...] = ()
 
 
+class Plan(msgspec.Struct, frozen=True):
+    """One run, decided: what it stands on, and its steps."""
+
+    steps: tuple[Step, ...]
+    length_ms: int
+    level: FeatureLevel
+    brokers: int = 3
+    controllers: int = 1
+    partitions: int = 1
+    codec: bool = False
+    spread_ms: int = 2
+    spike_chance: float = 0.0
+    chores_ms: int = 400
+    settings: dict[str, int] = {}
+    """Of brokers."""
+    controller: dict[str, int] = {}
+    metadata_max_bytes: int = 8 << 20
+    min_isr: int = 2
+
+
 class Schedule(msgspec.Struct, frozen=True):
-    """A run as a file: everything that is needed to repeat it."""
+    """A run as a file: everything that is needed to repeat it, whatever becomes of the profiles."""
 
     seed: int
     mode: str
-    level: str
-    steps: tuple[Step, ...]
+    plan: Plan
     without: tuple[str, ...] = ()
     mutants: tuple[str, ...] = ()
-    profile: str = "swarm"
     story: str = ""
     """What goes wrong, in the checker's words."""
 
@@ -47,5 +67,5 @@ def encode(schedule: Schedule) -> bytes:
 
 
 def decode(content: bytes) -> Schedule:
-    """The schedule; msgspec.ValidationError names what is wrong with it."""
+    """The schedule; msgspec.MsgspecError names what is wrong with it."""
     return msgspec.json.decode(content, type=Schedule)

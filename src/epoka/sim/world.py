@@ -141,6 +141,8 @@ class World:
         self.on_crash: Callable[[Machine, str], None] | None = None
         self.chores_ms = 0
         """How often a broker checkpoints and flushes; 0: only when `flush` says so."""
+        self.effects: list[Effect] = []
+        """What the last event led to."""
         self.events = 0
         self._trace = hashlib.blake2b(digest_size=16)
         self._heap: list[tuple[int, int, Callable[..., Any], tuple[Any, ...]]] = []
@@ -540,6 +542,7 @@ class World:
                 effects = core.handle(event, local)
             except StorageError as error:
                 effects = self._on_storage_error(process, event, error, local)
+            self.effects = effects
             self._perform(process, effects)
         except Exception:
             self._defect(process)
