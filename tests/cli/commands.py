@@ -53,10 +53,10 @@ def inside(*arguments: str, given: str | None = None) -> Outcome:
 
 
 @contextmanager
-def foreground(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def foreground(*arguments: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
     """A command that stays; it is gone afterwards, whatever happened."""
     process = subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
     )
     try:
         yield process
