@@ -34,6 +34,11 @@ TABLE = (
         "Play the stories of the documents, with and without their rules.",
         "epoka.cli.arguments.scenario",
     ),
+    Entry(
+        "simulate",
+        "Run a whole cluster from a seed, with every fault, and check what must hold.",
+        "epoka.cli.arguments.simulate",
+    ),
     Entry("pipeline", "Topics, audits and reports on Spark.", "epoka.cli.arguments.pipeline"),
     Entry("zookeeper", "Run a real ZooKeeper, for development.", "epoka.cli.arguments.zookeeper"),
     Entry("demo", "Watch a cluster take and return records.", "epoka.cli.arguments.demo"),

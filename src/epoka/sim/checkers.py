@@ -144,7 +144,7 @@ class Checkers:
         late = message.controller_epoch < seen
         for effect in self.world.effects:
             if isinstance(effect, Respond) and effect.token == event.token:
-                if effect.message.error_code != ErrorCode.NONE:
+                if effect.message is None or effect.message.error_code != ErrorCode.NONE:
                     return
                 if stale or late:
                     what = f"generation {given}, its own is {own}"

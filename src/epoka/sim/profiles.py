@@ -154,7 +154,7 @@ def ground(rng: Random, mode: str, level: FeatureLevel | None) -> dict[str, Any]
         "spike_chance": rng.choice((0.0, 0.0, 0.02)),
         "chores_ms": rng.choice((100, 400, 400, 2_000)),
         "settings": {
-            "heartbeat_interval_ms": rng.choice((100, 150)),
+            "heartbeat_interval_ms": rng.choice((120, 180)),
             "heartbeat_timeout_ms": session_ms + rng.choice((100, 300)),
             "replica_lag_time_max_ms": rng.choice((300, 500, 800)),
             "replica_fetch_wait_max_ms": rng.choice((100, 300)),

@@ -528,15 +528,8 @@ class World:
         core = process.core
         local = process.clock.local(now)
         self.events += 1
-        self._trace.update(
-            b"%d %d %s %s;"
-            % (
-                now,
-                process.life,
-                type(event).__name__.encode(),
-                type(getattr(event, "message", None)).__name__.encode(),
-            )
-        )
+        what = type(getattr(event, "message", event)).__name__
+        self._trace.update(f"{now} {process.life} {type(event).__name__} {what};".encode())
         try:
             try:
                 effects = core.handle(event, local)

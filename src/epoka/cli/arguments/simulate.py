@@ -1,0 +1,42 @@
+"""What `epoka simulate` takes."""
+
+from __future__ import annotations
+
+from epoka.cli.arguments.common import LEVELS, path
+from epoka.cli.commands import Command, Parser
+
+
+def _simulate(parser: Parser) -> None:
+    parser.add_argument("--seeds", metavar="A:B", help="from A up to, not including B; or a single one")
+    parser.add_argument("--schedule", type=path, metavar="FILE", help="repeat the run in this file instead")
+    parser.add_argument("--mode", choices=("log", "zookeeper"), default="log", help="where state lives")
+    parser.add_argument(
+        "--level", metavar="NAME", help=f"one of {', '.join(LEVELS)} (default: each seed's own)"
+    )
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="take a rule away; `epoka simulate --rules` has the names",
+    )
+    parser.add_argument("--profile", metavar="NAME", help="aim at a rule's race (default: the swarm)")
+    parser.add_argument("--shrink", action="store_true", help="make the first failing run small, and keep it")
+    parser.add_argument(
+        "--output", type=path, metavar="FILE", help="where --shrink writes (default: schedule-SEED.json)"
+    )
+    parser.add_argument("--ledger", type=path, metavar="FILE", help="write the ledger of a single run here")
+    parser.add_argument("--processes", type=int, metavar="N", help="how many (default: one a core)")
+    parser.add_argument(
+        "--rules", action="store_true", help="list the rules that can be taken away, and stop"
+    )
+
+
+COMMAND = Command(
+    "simulate",
+    "Run a whole cluster from a seed, with every fault, and check what must hold.",
+    "epoka.cli.simulate:simulate",
+    _simulate,
+    more="Exit code 0 when nothing was violated, 1 when something was.\n"
+    "A failing seed prints the command that repeats it.",
+)

@@ -1,0 +1,246 @@
+"""`epoka simulate`: seeds on all cores, what was violated, and how to see it again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json, table, usage
+from epoka.fencing import RULES
+from epoka.model.levels import FeatureLevel
+from epoka.sim import steps
+from epoka.sim.fleet import Tally, campaign
+from epoka.sim.mutants import MUTANTS
+from epoka.sim.profiles import PROFILES, SWARM
+from epoka.sim.runner import Options, Result, Run, replay
+from epoka.sim.shrink import Shrunk, shrink
+
+
+def simulate(
+    seeds: str | None,
+    schedule: Path | None,
+    mode: str,
+    level: str | None,
+    without: list[str],
+    profile: str | None,
+    shrink: bool,
+    output: Path | None,
+    ledger: Path | None,
+    processes: int | None,
+    rules: bool,
+    json: bool,
+) -> int:
+    if rules:
+        return _list_rules(json)
+    if schedule is not None:
+        return _replay(schedule, ledger, json)
+    if seeds is None:
+        usage("which seeds? --seeds A:B runs from A up to, not including B")
+    wanted = _range(seeds)
+    options = _options(mode, level, without, profile)
+    if ledger is not None:
+        if len(wanted) != 1:
+            usage("--ledger is for a single seed")
+        run = Run(wanted[0], options, ledger=True)
+        run.go()
+        _write_ledger(ledger, run)
+    began = time.monotonic()
+    tally = _campaign(wanted, options, processes, quiet=json or not sys.stderr.isatty())
+    seconds = time.monotonic() - began
+    small: Shrunk | None = None
+    if shrink and tally.failures:
+        small = _shrunk(tally.failures[0].seed, options, output)
+    if json:
+        say_json(_plain(tally, seconds, options, small))
+    else:
+        _tell(tally, seconds, options, small, output)
+    return EXIT_FAILED if tally.failures else EXIT_GOOD
+
+
+def _range(text: str) -> range:
+    first, separator, last = text.partition(":")
+    try:
+        start = int(first)
+        stop = int(last) if separator else start + 1
+    except ValueError:
+        usage(f"seeds are written as A:B, two numbers, not {text!r}")
+    if start < 0 or stop <= start:
+        usage(f"{text!r} names no seed: B must be above A, and A not below 0")
+    return range(start, stop)
+
+
+def _options(mode: str, level: str | None, without: list[str], profile: str | None) -> Options:
+    unknown = [name for name in without if name not in RULES and name not in MUTANTS]
+    if unknown:
+        usage(f"there is no rule named {unknown[0]}; `epoka simulate --rules` has the names")
+    if profile is not None and profile not in PROFILES:
+        usage(f"there is no profile named {profile}; there are {', '.join(PROFILES)}")
+    chosen: FeatureLevel | None = None
+    if level is not None:
+        try:
+            chosen = FeatureLevel.parse(level)
+        except ValueError as error:
+            usage(str(error))
+        if mode == "log" and chosen < FeatureLevel.HEARTBEATS:
+            usage(f"log mode begins at level heartbeats, there is no {chosen} in it")
+    return Options(
+        mode=mode,
+        level=chosen,
+        without=tuple(name for name in without if name in RULES),
+        mutants=tuple(name for name in without if name not in RULES),
+        profile=profile or SWARM,
+    )
+
+
+def _campaign(seeds: range, options: Options, processes: int | None, *, quiet: bool) -> Tally:
+    if quiet:
+        return campaign(seeds, options, processes=processes)
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[failed]} failed"),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("schedules", total=len(seeds), failed=0)
+
+        def progress(done: int, tally: Tally) -> None:
+            bar.update(task, advance=done, failed=len(tally.failures))
+
+        return campaign(seeds, options, processes=processes, progress=progress)
+
+
+def command(seed: int, options: Options) -> str:
+    """The line that repeats a run."""
+    words = ["epoka", "simulate", "--seeds", str(seed)]
+    if options.mode != "log":
+        words += ["--mode", options.mode]
+    if options.level is not None:
+        words += ["--level", str(options.level)]
+    for name in (*options.without, *options.mutants):
+        words += ["--without", name]
+    if options.profile != SWARM:
+        words += ["--profile", options.profile]
+    return " ".join(words)
+
+
+def _shrunk(seed: int, options: Options, output: Path | None) -> Shrunk | None:
+    small = shrink(seed, options)
+    if small is not None:
+        _write(output or Path(f"schedule-{seed}.json"), steps.encode(small.schedule))
+    return small
+
+
+def _replay(path: Path, ledger: Path | None, json: bool) -> int:
+    try:
+        schedule = steps.decode(path.read_bytes())
+    except OSError as error:
+        raise Failed(f"{path} cannot be read: {error.strerror or error}") from error
+    except msgspec.MsgspecError as error:
+        raise Failed(f"{path} is no schedule: {error}") from error
+    run = replay(schedule, ledger=ledger is not None)
+    result = run.go()
+    if ledger is not None:
+        _write_ledger(ledger, run)
+    if json:
+        say_json(result)
+    else:
+        say(f"{plural(len(schedule.plan.steps), 'step')}, {plural(result.events, 'event')}")
+        _tell_failure(result)
+        if result.ok:
+            say("nothing was violated")
+    return EXIT_GOOD if result.ok else EXIT_FAILED
+
+
+def _write_ledger(path: Path, run: Run) -> None:
+    encoder = msgspec.json.Encoder()
+    _write(path, b"".join(encoder.encode(event) + b"\n" for event in run.ledger))
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise Failed(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _tell(tally: Tally, seconds: float, options: Options, small: Shrunk | None, output: Path | None) -> None:
+    for result in tally.failures[:10]:
+        _tell_failure(result)
+        say(f"  again: {command(result.seed, options)}")
+    if len(tally.failures) > 10:
+        say(f"and {len(tally.failures) - 10:,} more")
+    if small is not None:
+        before, after = small.steps_before, len(small.schedule.plan.steps)
+        path = output or Path(f"schedule-{small.schedule.seed}.json")
+        say(f"seed {small.schedule.seed} made small: {before} steps to {after}, {small.runs} tries")
+        say(f"  again: epoka simulate --schedule {path}")
+    faults = sum(tally.faults.values())
+    say(
+        f"{plural(tally.schedules, 'schedule')}, {len(tally.failures):,} failed; "
+        f"{plural(tally.events, 'event')}, {plural(faults, 'fault')}, "
+        f"{plural(tally.acked, 'acknowledged record')}"
+    )
+    say(
+        f"{tally.simulated_ms / 1000:,.0f} simulated seconds in {seconds:.1f}; "
+        f"{tally.schedules / max(tally.cpu_s, 1e-9):.0f} schedules and "
+        f"{tally.events / max(tally.cpu_s, 1e-9):,.0f} events a second and core"
+    )
+    if tally.exceptions:
+        say(f"the last replica standing had lost its tail: {plural(tally.exceptions, 'time')} (KIP-903)")
+
+
+def _tell_failure(result: Result) -> None:
+    for violation in result.violations:
+        say(f"seed {result.seed}, event {violation.event}: {violation.checker}")
+        say(f"  {violation.story}")
+
+
+def _plain(tally: Tally, seconds: float, options: Options, small: Shrunk | None) -> dict[str, object]:
+    return {
+        "schedules": tally.schedules,
+        "failed": len(tally.failures),
+        "events": tally.events,
+        "simulated_ms": tally.simulated_ms,
+        "acked": tally.acked,
+        "exceptions": tally.exceptions,
+        "downgraded": tally.downgraded,
+        "faults": tally.faults,
+        "seconds": round(seconds, 3),
+        "cpu_seconds": round(tally.cpu_s, 3),
+        "failures": [
+            {
+                "seed": result.seed,
+                "violations": msgspec.to_builtins(result.violations),
+                "trace": result.trace,
+                "again": command(result.seed, options),
+            }
+            for result in tally.failures
+        ],
+        "shrunk": None if small is None else msgspec.to_builtins(small.schedule),
+    }
+
+
+def _list_rules(json: bool) -> int:
+    rows = [
+        {
+            "name": each.name,
+            "document": each.document,
+            "mode": each.mode,
+            "profile": each.profile,
+            "missing": each.about,
+            "covered_by": each.covered_by,
+        }
+        for each in MUTANTS.values()
+    ]
+    if json:
+        say_json(rows)
+    else:
+        table(("rule", "profile", "mode"), [(row["name"], row["profile"], row["mode"]) for row in rows])
+    return EXIT_GOOD
