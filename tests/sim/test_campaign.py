@@ -1,0 +1,55 @@
+"""Twenty thousand schedules on the cores as they are: nothing may be violated.
+
+In pieces, so that two workers share them. A piece that fails names its seeds and how to repeat them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from epoka.cli.simulate import command
+from epoka.sim.fleet import campaign
+from epoka.sim.runner import Options
+
+PIECE = 200
+LOG_PIECES, ZOOKEEPER_PIECES = 60, 30
+
+
+def _check(seeds: range, options: Options) -> None:
+    tally = campaign(seeds, options, processes=1)
+    told = [
+        f"{command(result.seed, options)}: {result.violations[0].checker}: {result.violations[0].story}"
+        for result in tally.failures
+    ]
+    assert not told, "\n".join(told)
+    assert tally.schedules == len(seeds)
+    assert tally.acked > 0 and tally.faults
+
+
+@pytest.mark.parametrize("piece", range(LOG_PIECES))
+def test_log_mode_holds(piece: int) -> None:
+    _check(range(piece * PIECE, (piece + 1) * PIECE), Options())
+
+
+@pytest.mark.parametrize("piece", range(ZOOKEEPER_PIECES))
+def test_zookeeper_mode_holds(piece: int) -> None:
+    _check(range(piece * PIECE, (piece + 1) * PIECE), Options(mode="zookeeper"))
+
+
+AIMED = (
+    ("log", "stale-join"),
+    ("log", "fenced-join"),
+    ("log", "slow-proposals"),
+    ("log", "slow-answers"),
+    ("log", "role-changes"),
+    ("log", "lagging-marks"),
+    ("log", "late-heartbeats"),
+    ("zookeeper", "stale-control"),
+    ("zookeeper", "zombie-controllers"),
+    ("zookeeper", "fast-bounces"),
+)
+
+
+@pytest.mark.parametrize(("mode", "profile"), AIMED)
+def test_what_aims_at_a_rule_misses_the_cores_that_have_it(mode: str, profile: str) -> None:
+    _check(range(PIECE), Options(mode=mode, profile=profile))
