@@ -12,7 +12,7 @@ demo: $(READY)  ## start a cluster, write and read 100,000 records, say what hap
 	$(BIN)/epoka demo
 
 test: $(WITH_EXTRAS) check  ## everything: check, then all tests
-	$(PYTHON) .ci/debian.py kcat
+	$(PYTHON) .ci/debian.py kcat chromium
 	$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0
 
 check: $(READY)  ## format, lint, types, import contracts, generated code: under a minute
@@ -33,7 +33,7 @@ fuzz: $(READY)  ## feed the decoder hostile bytes for a minute
 lock:  ## pin today's versions
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra test --no-header --no-annotate pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra spark --extra zookeeper --no-header --no-annotate pyproject.toml -c requirements.lock -o requirements-extras.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra spark --extra zookeeper --extra dashboard --extra browser --no-header --no-annotate pyproject.toml -c requirements.lock -o requirements-extras.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
