@@ -81,9 +81,8 @@ def raise_level(level: str, bootstrap: str | None, data: Path | None, dry_run: b
 
 
 def _features(brokers: Brokers) -> list[Feature]:
-    answer = brokers.any().ask(
-        ApiVersionsRequest(client_software_name="epoka", client_software_version="1"), version=3
-    )
+    asked = ApiVersionsRequest(client_software_name="epoka", client_software_version="1")
+    answer = brokers.any().ask(asked)
     check(answer.error_code, None, "the features cannot be read")
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}
     return [

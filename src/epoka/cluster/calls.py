@@ -24,6 +24,10 @@ class CallFailed(Exception):
     """No usable answer came; the text says from where and why."""
 
 
+class NoSense(CallFailed):
+    """An answer came and cannot be read; the connection is as good as before."""
+
+
 class Caller:
     """One connection to one node."""
 
@@ -64,9 +68,7 @@ class Caller:
         except OSError as error:
             raise CallFailed(f"{self.address} did not answer {known.name}: {_reason(error)}") from error
         except WireError as error:
-            raise CallFailed(
-                f"the answer of {self.address} to {known.name} makes no sense: {error}"
-            ) from error
+            raise NoSense(f"the answer of {self.address} to {known.name} makes no sense: {error}") from error
         if correlation_id != self._correlation_id:
             raise CallFailed(f"{self.address} answered another question than {known.name}")
         return answer
@@ -75,9 +77,7 @@ class Caller:
         """The highest version of an API that both sides know; CallFailed when there is none."""
         ours = api(key)
         if self._versions is None:
-            answer = self.ask(
-                ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1"), version=3
-            )
+            answer = self._ask_versions()
             if answer.error_code:
                 raise CallFailed(f"{self.address} speaks no version of ApiVersions that is known here")
             self._versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
@@ -91,6 +91,17 @@ class Caller:
                 f"here {ours.min_version} to {ours.max_version} are known"
             )
         return version
+
+    def _ask_versions(self) -> Any:
+        """What the node serves. One that does not know version 3 says so in version 0, whatever was asked."""
+        asked = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+        try:
+            answer = self.ask(asked, version=3)
+            if not answer.error_code:
+                return answer
+        except NoSense:
+            pass
+        return self.ask(asked, version=0)
 
     def _read_frame(self) -> bytes:
         (size,) = _SIZE.unpack(self._read(4))
