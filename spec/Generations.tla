@@ -25,7 +25,8 @@ CONSTANTS
 VARIABLES
     \* The registry (ZooKeeper's role): who is registered with which generation, 0 for nobody.
     registry, lastGeneration,
-    \* Brokers. generation 0: the process is down, or up and not registered. view: the order it obeys, Nothing before the first.
+    \* Brokers. generation 0: the process is down, or up and not registered. view: the order it obeys,
+    \* Nothing before the first.
     generation, log, view, lead,
     \* The controller's state, all of it durable: generations it knows, who is fenced or stopping, the
     \* partition, and the greatest generation in its last picture of the registry.
