@@ -119,6 +119,35 @@ def test_a_copy_goes_its_own_way(history: list[MetadataRecord], cut: int) -> Non
     assert original.state_hash() == before
 
 
+@given(histories(), st.integers(0, 40))
+def test_an_image_from_a_snapshot_goes_on_like_the_one_it_was_taken_from(
+    history: list[MetadataRecord], cut: int
+) -> None:
+    original, loaded = ClusterImage(), ClusterImage()
+    original.apply_batch(history[:cut], 0)
+    loaded.load(original.to_records(), original.offset)
+    for image in (original, loaded):
+        image.apply_batch(history[cut:], len(history[:cut]))
+    assert loaded == original
+    for broker in range(1, 6):
+        assert loaded.hosted_by(broker) == original.hosted_by(broker)
+        assert loaded.with_isr_member(broker) == original.with_isr_member(broker)
+
+
+def test_partitions_that_are_told_together_take_the_rows_of_those_that_are_gone() -> None:
+    image = image_of(m.TopicRecord("b", T1), *(partition(T1, index, 1, 2, 3) for index in range(5)))
+    rows = image.partitions.rows_used
+    image.apply(m.RemoveTopicRecord(T1), image.offset + 1)
+    image.apply(m.TopicRecord("c", UUID(int=9)), image.offset + 1)
+    state = PartitionState(2, 0, 0, (2, 3), (2,), (3,), ())
+    image.tell_partitions(UUID(int=9), {3: state, 0: state})
+    assert image.partitions.rows_used == rows
+    assert dict(image.partitions_of("c")) == {0: state, 3: state}
+    assert image.collected().changed_partitions == ((UUID(int=9), 3), (UUID(int=9), 0))
+    with pytest.raises(InvariantBroken):
+        image.tell_partitions(UUID(int=9), {1: state})
+
+
 @given(histories(), histories())
 def test_images_are_equal_exactly_when_their_hashes_are(
     one: list[MetadataRecord], two: list[MetadataRecord]

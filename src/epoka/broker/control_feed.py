@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -153,11 +153,14 @@ class ControlFeed:
             named[name] = None
             topic, anew = self._topic(name, topic_id, now)
             deleted += anew
-            for row in rows:
-                self._put(topic, row.partition_index, _state(row))
-                if anew:
-                    # The LeaderAndIsr before this was judged by the topic that was here before.
-                    roles[topic.id, row.partition_index] = None
+            if core.image.partition_count_of(topic.id):
+                for row in rows:
+                    self._put(topic, row.partition_index, _state(row))
+            else:
+                core.image.tell_partitions(topic.id, {row.partition_index: _state(row) for row in rows})
+            if anew:
+                # The LeaderAndIsr before this was judged by the topic that was here before.
+                roles |= dict.fromkeys((topic.id, row.partition_index) for row in rows)
             for index, state in self._without_id.pop(name, {}).items():
                 self._put(topic, index, state)
                 roles[topic.id, index] = None
@@ -343,8 +346,8 @@ def _state(row: lai.LeaderAndIsrPartitionState | um.UpdateMetadataPartitionState
         BrokerId(row.leader),
         LeaderEpoch(row.leader_epoch),
         PartitionEpoch(row.partition_epoch),
-        tuple(BrokerId(each) for each in row.replicas),
-        tuple(BrokerId(each) for each in row.isr),
+        cast("tuple[BrokerId, ...]", row.replicas),
+        cast("tuple[BrokerId, ...]", row.isr),
     )
 
 

@@ -267,6 +267,10 @@ class ClusterImage:
             self.partitions.put(row, state)
             self._changes.partitions[entry.topic.id, index] = None
 
+    def tell_partitions(self, topic_id: UUID, states: Mapping[int, PartitionState]) -> None:
+        """Take in partitions of a topic that has none yet."""
+        self._put_new(self._known_topic(topic_id, "told partitions"), states)
+
     def collected(self) -> Delta:
         """What `apply` has changed since the last delta was taken."""
         return self._delta(self._changes, -1, self.offset)
@@ -276,8 +280,17 @@ class ClusterImage:
         if self.offset != -1:
             raise InvariantBroken("a snapshot was loaded into an image that is not empty")
         self._changes = changes = _Changes()
+        run: list[m.PartitionRecord] = []
         for record in records:
-            self.apply(record, last_offset)
+            if run and (type(record) is not m.PartitionRecord or record.topic_id != run[0].topic_id):
+                self._add_partitions(run)
+                run = []
+            if type(record) is m.PartitionRecord:
+                run.append(record)
+            else:
+                self.apply(record, last_offset)
+        if run:
+            self._add_partitions(run)
         self.offset = last_offset
         return self._delta(changes, 0, last_offset)
 
@@ -398,20 +411,28 @@ class ClusterImage:
         index = record.partition_id
         if entry.row(index) >= 0:
             raise InvariantBroken(f"partition {entry.topic.name}-{index} is created twice")
-        state = PartitionState(
-            BrokerId(record.leader),
-            LeaderEpoch(record.leader_epoch),
-            PartitionEpoch(record.partition_epoch),
-            _ids(record.replicas),
-            _ids(record.isr),
-            _ids(record.adding_replicas),
-            _ids(record.removing_replicas),
-            record.leader_recovery_state,
-        )
         while len(entry.rows) <= index:
             entry.rows.append(-1)
-        entry.rows[index] = self.partitions.add(entry.slot, index, state)
+        entry.rows[index] = self.partitions.add(entry.slot, index, _new_state(record))
         self._changes.partitions[entry.topic.id, index] = None
+
+    def _add_partitions(self, records: Sequence[m.PartitionRecord]) -> None:
+        """Partitions of one topic, as fast as they can be added."""
+        entry = self._known_topic(records[0].topic_id, "PartitionRecord")
+        states = {record.partition_id: _new_state(record) for record in records}
+        if len(entry.rows) or len(states) != len(records):
+            for record in records:
+                self._add_partition(record)
+        else:
+            self._put_new(entry, states)
+
+    def _put_new(self, entry: _TopicRows, states: Mapping[int, PartitionState]) -> None:
+        if len(entry.rows):
+            raise InvariantBroken(f"topic {entry.topic.name} has partitions already")
+        entry.rows = array("i", [-1]) * (max(states, default=-1) + 1)
+        for index, row in zip(states, self.partitions.add_many(entry.slot, states), strict=True):
+            entry.rows[index] = row
+            self._changes.partitions[entry.topic.id, index] = None
 
     def _change_partition(self, record: m.PartitionChangeRecord) -> None:
         entry = self._known_topic(record.topic_id, "PartitionChangeRecord")
@@ -506,6 +527,19 @@ class ClusterImage:
 
 def _ids(brokers: Sequence[int]) -> tuple[BrokerId, ...]:
     return cast("tuple[BrokerId, ...]", tuple(brokers))
+
+
+def _new_state(record: m.PartitionRecord) -> PartitionState:
+    return PartitionState(
+        BrokerId(record.leader),
+        LeaderEpoch(record.leader_epoch),
+        PartitionEpoch(record.partition_epoch),
+        _ids(record.replicas),
+        _ids(record.isr),
+        _ids(record.adding_replicas),
+        _ids(record.removing_replicas),
+        record.leader_recovery_state,
+    )
 
 
 def changed(old: PartitionState, record: m.PartitionChangeRecord) -> PartitionState:

@@ -10,7 +10,7 @@ A block that no longer fits is given up and the pool is packed when half of it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -132,6 +132,49 @@ class PartitionTable:
         self.capacity[row] = 0
         self.put(row, state)
         return row
+
+    def add_many(self, topic: int, states: Mapping[int, PartitionState]) -> Sequence[int]:
+        """As `add` for each index in turn, at a fraction of the price."""
+        if self._free:
+            return [self.add(topic, index, state) for index, state in states.items()]
+        rows = range(self.rows_used, self.rows_used + len(states))
+        self._room_for_rows(rows.stop)
+        cells: list[int] = []
+        sizes: list[int] = []
+        for state in states.values():
+            before, replicas = len(cells), len(state.replicas)
+            cells += state.replicas
+            cells += state.isr
+            if state.adding or state.removing:
+                cells += state.adding
+                cells += state.removing
+            spare = replicas - len(state.isr)
+            if spare > 0:
+                cells += (-1,) * spare
+            sizes.append(len(cells) - before)
+        if sizes and max(sizes) > _MOST_ENTRIES:
+            raise InvariantBroken(f"a partition with {max(sizes)} replica entries does not fit the image")
+        self._room_for_cells(len(cells))
+        new, every = slice(rows.start, rows.stop), list(states.values())
+        self.rows_used = rows.stop
+        self.topic[new] = topic
+        self.index[new] = list(states)
+        self.leader[new] = [state.leader for state in every]
+        self.leader_epoch[new] = [state.leader_epoch for state in every]
+        self.partition_epoch[new] = [state.partition_epoch for state in every]
+        self.recovery[new] = [state.recovery for state in every]
+        self.replicas_length[new] = [len(state.replicas) for state in every]
+        self.isr_length[new] = [len(state.isr) for state in every]
+        self.adding_length[new] = [len(state.adding) for state in every]
+        self.removing_length[new] = [len(state.removing) for state in every]
+        self.capacity[new] = sizes
+        ends = np.cumsum(sizes, dtype=np.int64)
+        self.block[new] = self.pool_used + ends - sizes
+        taken = slice(self.pool_used, self.pool_used + len(cells))
+        self.pool[taken] = cells
+        self.owner[taken] = np.repeat(np.arange(rows.start, rows.stop), sizes)
+        self.pool_used = taken.stop
+        return rows
 
     def put(self, row: int, state: PartitionState) -> None:
         """Replace everything about the partition except its name."""
@@ -259,17 +302,19 @@ class PartitionTable:
     def _take_block(self, row: int, size: int) -> None:
         if size > _MOST_ENTRIES:
             raise InvariantBroken(f"a partition with {size} replica entries does not fit the image")
-        if self.pool_used + size > len(self.pool):
-            if self.garbage > len(self.pool) // 2:
-                self._pack()
-            if self.pool_used + size > len(self.pool):
-                length = max(self.pool_used + size, len(self.pool) + len(self.pool) // 2)
-                self.pool = _grown(self.pool, length, -1)
-                self.owner = _grown(self.owner, length, -1)
+        self._room_for_cells(size)
         self.block[row] = self.pool_used
         self.capacity[row] = size
         self.owner[self.pool_used : self.pool_used + size] = row
         self.pool_used += size
+
+    def _room_for_cells(self, count: int) -> None:
+        if self.pool_used + count > len(self.pool) and self.garbage > len(self.pool) // 2:
+            self._pack()
+        if self.pool_used + count > len(self.pool):
+            length = max(self.pool_used + count, len(self.pool) + len(self.pool) // 2)
+            self.pool = _grown(self.pool, length, -1)
+            self.owner = _grown(self.owner, length, -1)
 
     def _give_up_block(self, row: int) -> None:
         size = self.capacity.item(row)
@@ -297,13 +342,17 @@ class PartitionTable:
 
     def _new_row(self) -> int:
         row = self.rows_used
-        if row == len(self.topic):
-            length = row + max(64, row // 2)
+        self._room_for_rows(row + 1)
+        self.rows_used += 1
+        return row
+
+    def _room_for_rows(self, count: int) -> None:
+        here = len(self.topic)
+        if count > here:
+            length = max(count, here + max(64, here // 2))
             for name in self._COLUMNS:
                 fill = -1 if name in ("topic", "leader") else 0
                 setattr(self, name, _grown(getattr(self, name), length, fill))
-        self.rows_used += 1
-        return row
 
 
 def _grown(column: npt.NDArray[Any], length: int, fill: int) -> npt.NDArray[Any]:
