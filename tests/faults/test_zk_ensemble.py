@@ -14,13 +14,17 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException
 
+from epoka.cluster.calls import CallFailed
 from epoka.cluster.cluster import Cluster
 from epoka.coordination.zookeeper.operations import Refused, SetData
 from epoka.coordination.zookeeper.server import ZooKeeperServer
 from epoka.coordination.zookeeper.session import AccessDenied, Session, end_session
 from epoka.node.zookeeper import SESSION_FILE
+from epoka.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from epoka.wire.messages.stop_replica import StopReplicaRequest
+from epoka.wire.messages.update_metadata import UpdateMetadataRequest
 from tests.faults.load import Load, create_assigned_topic, create_topic, read_everything, settled
-from tests.faults.zk_story import MARKS, TOPIC, a_cluster, partition, wait_isr, write
+from tests.faults.zk_story import MARKS, TOPIC, a_cluster, ask, partition, wait_isr, write
 from tests.waiting import wait_until
 
 pytestmark = MARKS
@@ -97,6 +101,22 @@ def test_foreign_and_corrupt_znodes_are_named_and_left_alone(keeper: ZooKeeperSe
             assert node is not None and node.data == data
         assert log_of(cluster, controller).count("is the controller of epoch") == 2
         cluster.check()
+
+
+def test_a_client_that_plays_the_controller_is_refused(keeper: ZooKeeperServer) -> None:
+    with a_cluster(keeper, "fetch-epochs", brokers=1, min_insync_replicas=1) as cluster:
+        create_assigned_topic(cluster, TOPIC, [[1]])
+        greater = {"controller_id": 666, "controller_epoch": 1000, "max_broker_epoch": 1 << 60}
+        for request, version in (
+            (LeaderAndIsrRequest(**greater), 5),
+            (UpdateMetadataRequest(**greater), 8),
+            (StopReplicaRequest(**greater, delete_partitions=True), 4),
+        ):
+            with pytest.raises(CallFailed, match="closed the connection"):
+                ask(cluster, 1, request, version=version)
+        wait_said(cluster, 1, "closed the connection", "PLAINTEXT")
+        write(cluster, "a")
+        assert values(cluster) == ["a"]
 
 
 # Not there.
