@@ -30,9 +30,7 @@ def test_a_mutant_has_a_profile_and_says_what_is_missing(mutant: Mutant) -> None
 
 @pytest.mark.parametrize("mutant", NOTICED, ids=lambda mutant: mutant.name)
 def test_a_missing_rule_is_noticed(mutant: Mutant) -> None:
-    options = Options(
-        mode=mutant.mode, level=mutant.level, mutants=(mutant.name,), profile=mutant.profile
-    )
+    options = Options(mode=mutant.mode, level=mutant.level, mutants=(mutant.name,), profile=mutant.profile)
     found = first_failure(range(WITHIN), options, processes=1)
     assert found is not None, f"{WITHIN} schedules of {mutant.profile} did not notice that {mutant.about}"
     assert run(found.seed, Options(mode=mutant.mode, level=mutant.level, profile=mutant.profile)).ok

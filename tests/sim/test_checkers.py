@@ -1,0 +1,317 @@
+"""A checker that has never objected is no evidence: here each one is shown what it must object to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from epoka.broker.lifecycle import LifeState
+from epoka.model.events import Peer, Request, Respond, Wake
+from epoka.sim import World, client
+from epoka.sim.checkers import Checkers, Violated
+from epoka.sim.history import History
+from epoka.sim.oracle import Batch, Oracle
+from epoka.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from epoka.wire.messages.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+)
+
+
+class Watched:
+    """A healthy world with its checkers, on which something is then put wrong."""
+
+    def __init__(self, mode: str = "log") -> None:
+        self.world = World(mode=mode)
+        client.create_topic(self.world, "t", (1, 2, 3), min_insync_replicas="2")
+        self.checkers = Checkers(self.world, Oracle())
+        for value in (b"one", b"two"):
+            client.write(self.world, 1, "t", value)
+        self.world.run(400)
+        self.topic = self.world.controller.image.topic("t")
+        assert self.topic is not None and not self.checkers.violations
+        self.key = (self.topic.id, 0)
+
+    def process(self, node: int) -> Any:
+        return self.world.process_at(node)
+
+    def replica(self, node: int) -> Any:
+        return self.world.broker(node).replicas.by_name["t", 0]
+
+    def look(self, node: int, event: Any = None) -> None:
+        self.checkers.after(self.process(node), event or Wake())
+
+    def decree(self, *records: Any) -> None:
+        """What no controller would decide."""
+        image = self.world.controller.image
+        for record in records:
+            image.apply(record, image.offset + 1)
+        self.look(100)
+
+    def objection(self) -> str:
+        (violation,) = self.checkers.violations
+        return violation.checker
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def _isr(watched: Watched, *isr: int, leader: int = -2) -> PartitionChangeRecord:
+    assert watched.topic is not None
+    return PartitionChangeRecord(partition_id=0, topic_id=watched.topic.id, isr=isr, leader=leader)
+
+
+def test_a_healthy_cluster_is_left_in_peace(watched: Watched) -> None:
+    for node in (1, 2, 3, 100):
+        watched.look(node)
+    watched.checkers.logs_agree()
+    assert watched.checkers.converged() is None
+    assert watched.checkers.violations == []
+
+
+def test_a_leader_that_lacks_something_is_noticed(watched: Watched) -> None:
+    watched.replica(2).log.truncate_to(1)
+    with pytest.raises(Violated):
+        watched.decree(_isr(watched, 2, 3, leader=2))
+        watched.world.run(100)
+    assert watched.objection() in ("1: the leader has everything", "2: ISR members have everything")
+
+
+def test_an_isr_member_that_lacks_something_is_noticed(watched: Watched) -> None:
+    watched.replica(3).log.truncate_to(0)
+    with pytest.raises(Violated):
+        watched.look(3)
+    assert watched.objection() == "2: ISR members have everything"
+
+
+def test_a_quorum_without_an_isr_member_is_noticed(watched: Watched) -> None:
+    replica = watched.replica(1)
+    replica.leadership.isr = (1, 2)
+    with pytest.raises(Violated):
+        watched.checkers.quorum(watched.process(1), watched.key, replica)
+    assert watched.objection() == "3: the quorum covers the ISR"
+
+
+def test_two_histories_of_one_offset_are_noticed(watched: Watched) -> None:
+    committed = watched.checkers.oracle.committed(watched.key)
+    committed.batches[0] = Batch(0, 1, 0, 12345)
+    with pytest.raises(Violated):
+        watched.checkers.logs_agree()
+    assert watched.objection() == "6: nothing committed is lost"
+
+
+def test_what_contradicts_the_committed_is_told() -> None:
+    committed = Oracle().committed((Watched, 0))  # type: ignore[arg-type]
+    assert committed.add([Batch(0, 1, 0, 7)]) is None
+    assert committed.add([Batch(0, 1, 0, 7)]) is None
+    assert "committed before" in (committed.add([Batch(0, 1, 0, 8)]) or "")
+    assert "does not continue" in (committed.add([Batch(5, 6, 0, 8)]) or "")
+
+
+def test_a_high_watermark_that_falls_is_noticed(watched: Watched) -> None:
+    watched.replica(1).high_watermark -= 1
+    with pytest.raises(Violated):
+        watched.look(1)
+    assert watched.objection() == "8: the high watermark goes up"
+
+
+def test_two_leaders_in_one_epoch_are_noticed(watched: Watched) -> None:
+    replica = watched.replica(2)
+    replica.leadership = watched.replica(1).leadership
+    watched.checkers.leaders[watched.key, replica.leader_epoch] = (99, "somebody else")
+    with pytest.raises(Violated):
+        watched.look(2)
+    assert watched.objection() == "8: one leader an epoch"
+
+
+def test_a_leader_epoch_that_falls_is_noticed(watched: Watched) -> None:
+    watched.look(2)
+    watched.replica(2).leader_epoch -= 1
+    with pytest.raises(Violated):
+        watched.look(2)
+    assert watched.objection() == "8: epochs go up"
+
+
+def test_a_fenced_isr_member_is_noticed(watched: Watched) -> None:
+    epoch = watched.world.generation(3)
+    with pytest.raises(Violated):
+        watched.decree(BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=epoch, fenced=1))
+    assert watched.objection() == "9: only the active are in sync"
+
+
+def test_a_fenced_leader_is_noticed(watched: Watched) -> None:
+    epoch = watched.world.generation(1)
+    with pytest.raises(Violated):
+        watched.decree(
+            _isr(watched, 1), BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=1)
+        )
+    assert watched.objection() == "9: only the active lead"
+
+
+def test_a_stopping_broker_that_joins_again_is_noticed(watched: Watched) -> None:
+    watched.decree(_isr(watched, 1, 2))
+    watched.checkers.stopping[3, watched.world.generation(3)] = None
+    with pytest.raises(Violated):
+        watched.decree(_isr(watched, 1, 2, 3))
+    assert watched.objection() == "9: the stopping stay out"
+
+
+@pytest.mark.parametrize(
+    ("isr", "leader", "objection"),
+    [
+        ((), -2, "10: the ISR is never empty"),
+        ((2, 3), -2, "10: the leader is in the ISR"),
+        ((1, 7), -2, "10: the ISR is of replicas"),
+    ],
+)
+def test_a_nonsensical_isr_is_noticed(
+    watched: Watched, isr: tuple[int, ...], leader: int, objection: str
+) -> None:
+    with pytest.raises(Violated):
+        watched.decree(_isr(watched, *isr, leader=leader))
+    assert watched.objection() == objection
+
+
+def test_a_produce_taken_out_of_contact_is_noticed(watched: Watched) -> None:
+    core = watched.world.broker(1)
+    core.lifecycle.last_contact_ms = core.now - 5_000
+    request = Request(1, 9, client.produce_request("t", 0, client.batch([b"x"])), Peer())
+    with pytest.raises(Violated):
+        watched.checkers.appended(watched.process(1), watched.replica(1), request)
+    assert watched.objection() == "11: the isolated take nothing"
+
+
+def test_a_core_that_raised_is_noticed(watched: Watched) -> None:
+    watched.world.broken.append("a defect")
+    with pytest.raises(Violated):
+        watched.look(1)
+    assert watched.objection() == "a core broke"
+
+
+def test_a_silent_broker_that_is_counted_on_is_noticed(watched: Watched) -> None:
+    session = watched.world.controller.state.sessions.get(2)
+    assert session is not None
+    session.contact_ms -= 60_000
+    with pytest.raises(Violated):
+        watched.look(100)
+    assert watched.objection() == "14: the silent are fenced"
+
+
+def test_an_id_taken_from_the_living_is_noticed(watched: Watched) -> None:
+    with pytest.raises(Violated):
+        watched.checkers.living_id_taken(watched.world.controller.image, 1, watched.world.generation(1))
+    assert watched.objection() == "15: an id has one life"
+
+
+def test_a_stranger_is_noticed(watched: Watched) -> None:
+    watched.checkers.expected = {1, 2}
+    with pytest.raises(Violated):
+        watched.checkers.state_changed(watched.world.controller.image)
+    assert watched.objection() == "16: strangers stay out"
+
+
+def test_a_stale_control_request_that_was_obeyed_is_noticed() -> None:
+    watched = Watched("zookeeper")
+    request = Request(77, 5, LeaderAndIsrRequest(controller_epoch=1, max_broker_epoch=3), Peer(control=True))
+    watched.world.effects = [Respond(77, LeaderAndIsrResponse())]
+    with pytest.raises(Violated):
+        watched.look(1, request)
+    assert watched.objection() == "17: nothing stale is obeyed"
+
+
+def test_a_stale_control_request_that_was_refused_is_not() -> None:
+    watched = Watched("zookeeper")
+    request = Request(77, 5, LeaderAndIsrRequest(controller_epoch=1, max_broker_epoch=3), Peer(control=True))
+    watched.world.effects = [Respond(77, LeaderAndIsrResponse(error_code=77))]
+    watched.look(1, request)
+    assert watched.checkers.violations == []
+
+
+def test_the_last_replica_standing_is_an_exception_that_is_counted(watched: Watched) -> None:
+    watched.decree(_isr(watched, 1))
+    watched.checkers.oracle.lost_data(1, [watched.key])
+    watched.replica(1).log.truncate_to(1)
+    watched.look(1)
+    assert watched.checkers.oracle.exceptions == 1
+    assert watched.checkers.oracle.committed(watched.key).end == 1
+
+
+def test_liveness_says_what_is_missing(watched: Watched) -> None:
+    watched.world.broker(2).lifecycle.state = LifeState.RECOVERY
+    assert "recovery" in (watched.checkers.converged() or "")
+
+
+# What clients see.
+
+KEY: Any = ("topic", 0)
+
+
+def _history(*values: bytes, idempotent: bool = True) -> History:
+    history = History()
+    for offset, value in enumerate(values):
+        history.acknowledged(history.sends(value, KEY, 1, -1, idempotent), offset)
+    return history
+
+
+def test_a_clean_history_has_no_anomalies() -> None:
+    history = _history(b"a", b"b")
+    assert history.reads(KEY, 0, b"a") is None and history.reads(KEY, 1, b"b") is None
+    assert history.anomalies() == []
+
+
+@pytest.mark.parametrize(
+    ("reads", "anomaly"),
+    [
+        ([(0, b"a"), (0, b"b")], "inconsistent-offsets"),
+        ([(0, b"z")], "phantom-read"),
+        ([(0, b"b")], "duplicate"),
+    ],
+)
+def test_a_reader_s_anomaly_is_named(reads: list[tuple[int, bytes]], anomaly: str) -> None:
+    history = _history(b"a", b"b")
+    told = [history.reads(KEY, *each) for each in reads]
+    assert (told[-1] or "").startswith(anomaly)
+
+
+def test_an_aborted_read_is_named() -> None:
+    history = History()
+    history.sends(b"a", KEY, 1, -1, False).failed = True
+    assert (history.reads(KEY, 0, b"a") or "").startswith("aborted-read")
+
+
+@pytest.mark.parametrize(("seen", "anomaly"), [((1,), "lost-write"), ((), "unseen")])
+def test_what_was_acknowledged_and_is_not_read_is_named(seen: tuple[int, ...], anomaly: str) -> None:
+    history = _history(b"a", b"b")
+    for offset in seen:
+        history.reads(KEY, offset, b"b")
+    assert history.anomalies()[0].startswith(anomaly)
+
+
+def test_a_value_at_two_offsets_and_an_order_turned_round_are_named() -> None:
+    history = History()
+    first, second = (history.sends(value, KEY, 1, -1, True) for value in (b"a", b"b"))
+    for offset, sent in enumerate((second, first, second)):
+        history.reads(KEY, offset, sent.value)
+    told = " ".join(history.anomalies())
+    assert "duplicate" in told and "nonmonotonic-send" in told
+
+
+def test_the_exception_forgives_what_it_took_and_no_more() -> None:
+    history = _history(b"a", b"b")
+    history.excuse(KEY, 1)
+    assert [each.split(":")[0] for each in history.anomalies()] == ["unseen"]
+    history.reads(KEY, 0, b"a")
+    assert history.anomalies() == []
+
+
+def test_a_violation_says_where_it_was(watched: Watched) -> None:
+    watched.replica(1).high_watermark -= 1
+    with pytest.raises(Violated):
+        watched.look(1)
+    (violation,) = watched.checkers.violations
+    assert violation.event == watched.world.events and violation.time_ms == watched.world.now
+    assert msgspec.json.decode(msgspec.json.encode(violation), type=type(violation)) == violation
