@@ -22,7 +22,7 @@ check: $(READY)  ## format, lint, types, import contracts, generated code: under
 	$(BIN)/lint-imports
 	$(BIN)/python -m epoka.wire.generate --check
 
-bench: $(READY)  ## figures, each a ratio against a named peer measured in the same run
+bench: $(WITH_EXTRAS)  ## figures, each a ratio against a named peer measured in the same run
 	$(BIN)/python -m benchmarks
 
 fuzz: $(READY)  ## feed the decoder hostile bytes for a minute

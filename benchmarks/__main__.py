@@ -31,10 +31,22 @@ def _log_mode() -> list[Figure]:
     return log_mode.run()
 
 
+def _command_line() -> list[Figure]:
+    from benchmarks import command_line
+
+    return command_line.run()
+
+
 def _fixture() -> list[Figure]:
     from benchmarks import fixture
 
     return fixture.run()
+
+
+def _spark() -> list[Figure]:
+    from benchmarks import spark
+
+    return spark.run()
 
 
 def _startup() -> list[Figure]:
@@ -51,9 +63,11 @@ def _zookeeper_mode() -> list[Figure]:
 
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "codec": _codec,
+    "command_line": _command_line,
     "fixture": _fixture,
     "log_mode": _log_mode,
     "produce_consume": _produce_consume,
+    "spark": _spark,
     "startup": _startup,
     "zookeeper_mode": _zookeeper_mode,
 }
