@@ -36,7 +36,7 @@ def test_with_every_rule_the_invariants_hold(config, tmp_path):
     said = tlc(config, tmp_path)
     assert "Model checking completed. No error has been found." in said, said[-3000:]
     explored = re.search(r"(\d+) states generated, (\d+) distinct states found, 0 states left", said)
-    assert explored is not None and int(explored.group(2)) > 10_000, "TLC has not explored much"
+    assert explored is not None and int(explored.group(2)) > 1_000, "TLC has not explored much"
 
 
 @pytest.mark.parametrize("config", BROKEN, ids=lambda path: path.stem)
