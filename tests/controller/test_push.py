@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from epoka.controller import control_requests
 from epoka.controller.config import ControllerConfig
 from epoka.controller.core import ControllerCore
 from epoka.controller.metadata_log import MemoryMetadataLog, Unwritable
@@ -413,6 +414,26 @@ class TestOneUpdateForEveryBroker:
         first, second = self.updates(desk)
         assert first is second
         assert len(codec.opened(first).topic_states) == MOST_QUEUED + 2
+
+
+@pytest.mark.parametrize("level", SHARED_LEVELS, ids=str)
+def test_few_rows_and_many_are_written_in_two_ways_and_to_the_same_bytes(level, monkeypatch):
+    def story(few: int) -> list[tuple[int, int, bytes]]:
+        monkeypatch.setattr(control_requests, "FEW_ROWS", few)
+        desk = three(level)
+        desk.create("orders", 1, 2)
+        desk.create("others", 3, 2)
+        desk.answer_all()
+        desk.ask(delete_topics.DeleteTopicsRequest(topic_names=("orders",)), 5)
+        desk.registry(b1=200, b2=101)
+        desk.answer_all()
+        return [
+            (each.to, each.message.API_KEY, codec.encode(each.message, each.version)) for each in desk.carried
+        ]
+
+    as_columns = story(-1)
+    assert len(as_columns) > 20
+    assert as_columns == story(1_000)
 
 
 @pytest.mark.parametrize("level", [FeatureLevel.GENERATIONS, FeatureLevel.HEARTBEATS], ids=str)
