@@ -61,6 +61,12 @@ def _zookeeper_mode() -> list[Figure]:
     return zookeeper_mode.run()
 
 
+def _simulator() -> list[Figure]:
+    from benchmarks import simulator
+
+    return simulator.measure()
+
+
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "codec": _codec,
     "command_line": _command_line,
@@ -68,6 +74,7 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "log_mode": _log_mode,
     "produce_consume": _produce_consume,
     "spark": _spark,
+    "simulator": _simulator,
     "startup": _startup,
     "zookeeper_mode": _zookeeper_mode,
 }
