@@ -18,6 +18,7 @@ import msgspec
 from epoka.broker import following, leadership, metadata_feed, replicas, waiting
 from epoka.broker.api import fetch as fetch_api
 from epoka.broker.api import produce as produce_api
+from epoka.broker.core import BrokerCore
 from epoka.broker.isr_changes import IsrChanges
 from epoka.controller import (
     alter_partition,
@@ -118,7 +119,12 @@ rule_off("isr.generation", "stale-join", document="KIP-903 R16")
 rule_off("isr.eligible", "fenced-join", document="KIP-841 R10")
 rule_off("leader.eligible", "fenced-join", document="KIP-841 R11")
 rule_off("isr.partition-epoch", "slow-proposals", document="R19")
-rule_off("fetch.leader-epoch", "role-changes", document="R18")
+rule_off(
+    "fetch.leader-epoch",
+    "role-changes",
+    document="R18",
+    covered_by="truncation by epoch: the same fetch says what its sender has, and is cut to fit",
+)
 rule_off("heartbeat.contact", "isolation", document="KIP-343 R06")
 rule_off("heartbeat.session", "isolation", document="KIP-343 R07")
 rule_off("heartbeat.generation", "late-heartbeats", document="KIP-343 R08")
@@ -172,7 +178,13 @@ rule_off(
     document="KIP-380 R02",
 )
 rule_off("registry.bounce", "fast-bounces", mode=ZOOKEEPER, document="KIP-380 R03")
-rule_off("reply.generation", "disk-replies", mode=ZOOKEEPER, document="KIP-380")
+rule_off(
+    "reply.generation",
+    "disk-replies",
+    mode=ZOOKEEPER,
+    document="KIP-380",
+    covered_by="nothing is lost: the leader adds again whom a late answer has taken out",
+)
 
 # Rules that are only needed when another one is missing.
 
@@ -480,9 +492,21 @@ def _one_generation(stack: ExitStack) -> None:
     "that a broker is stopping is known to one controller and written nowhere",
     "shutdown-failover",
     document="KIP-841 R12",
+    covered_by="a stopping broker that has left an ISR stops fetching and asks again with its next heartbeat",
 )
 def _stopping_in_memory(stack: ExitStack) -> None:
     _replace(stack, controlled_shutdown, "_is_persisted", lambda state: False)
+
+
+@mutant(
+    "stopping-in-memory+fetching-on",
+    "that a broker is stopping is written nowhere, and it goes on fetching until it ends",
+    "shutdown-failover",
+    document="KIP-841 R12",
+)
+def _stopping_in_memory_and_fetching_on(stack: ExitStack) -> None:
+    _replace(stack, controlled_shutdown, "_is_persisted", lambda state: False)
+    _replace(stack, BrokerCore, "stopping", lambda self: False)
 
 
 @mutant("unflushed-metadata", "the controller answers before its decision is on the disk", "failovers")
@@ -579,4 +603,5 @@ MUTANTS["two-reads"] = Mutant(
     mode=ZOOKEEPER,
     document="max-epoch KIP",
     world=_split_reads,
+    covered_by="the watch fires again: the next picture is whole, and younger lives than a picture are spared",
 )

@@ -68,7 +68,7 @@ class Run:
         self.wants_ledger = ledger
         self.world: World
         self.checkers: Checkers
-        self.nemesis: Nemesis
+        self.nemesis: Nemesis | None = None
         self.workload: Workload
         self.history = History()
         self.oracle = Oracle()
@@ -80,12 +80,15 @@ class Run:
         metadata_feed.MAX_BYTES = plan.metadata_max_bytes
         try:
             with mutants.applied(self.options.mutants):
-                self._set_up()
                 try:
+                    self._set_up()
                     self._live()
                     self._heal()
                 except Violated:
                     pass
+                except StoodStill:
+                    story = "; ".join(["the cluster did not come up, before any fault", *self.world.broken])
+                    self.violations.append(Violation("liveness", self.world.events, self.world.now, story))
         finally:
             metadata_feed.MAX_BYTES = before
         return self._result()
@@ -102,8 +105,10 @@ class Run:
             without=(*options.without, *mutants.rules_off(options.mutants)),
             codec=plan.codec,
             controller=plan.controller,
+            boot=False,
             **settings,
         )
+        world.run_until(world.all_active, HEALING_MS)
         world.keeps_ledger = self.wants_ledger
         assignments = [[(first + at) % 3 + 1 for at in range(3)] for first in range(plan.partitions)]
         client.create_topic(world, "t", *assignments, min_insync_replicas=str(plan.min_isr))
@@ -116,8 +121,8 @@ class Run:
             world.later(plan.chores_ms + 7 * process.node_id, world.chores, process)
         self.checkers = Checkers(world, self.oracle)
         self.violations = self.checkers.violations
-        self.nemesis = Nemesis(world, self.checkers, Random(self.seed ^ 0x5EED_0003), plan.min_isr)
-        self.nemesis.over_budget = options.over_budget
+        nemesis = self.nemesis = Nemesis(world, self.checkers, Random(self.seed ^ 0x5EED_0003), plan.min_isr)
+        nemesis.over_budget = options.over_budget
         self.workload = Workload(world, self.checkers, self.history, Random(self.seed ^ 0x5EED_0004))
         self.workload.adopt_topic("t")
         start = world.now
@@ -126,6 +131,7 @@ class Run:
         self.workload.start()
 
     def _do(self, step: Step) -> None:
+        assert self.nemesis is not None
         if self.nemesis.knows(step.kind):
             self.nemesis.do(step)
         else:
@@ -137,6 +143,7 @@ class Run:
     def _heal(self) -> None:
         """No more faults: everything must become well in time, and everything be there."""
         world, checkers = self.world, self.checkers
+        assert self.nemesis is not None
         self.nemesis.heal()
         end = world.now + HEALING_MS
         missing: str | None = "nothing was looked at"
@@ -163,10 +170,10 @@ class Run:
             seed=self.seed,
             events=world.events,
             simulated_ms=world.now - BORN_MS,
-            faults={kind: self.nemesis.counts[kind] for kind in sorted(self.nemesis.counts)},
+            faults=dict(sorted(self.nemesis.counts.items())) if self.nemesis else {},
             acked=self.history.acked,
             exceptions=self.oracle.exceptions,
-            downgraded=self.nemesis.downgraded,
+            downgraded=self.nemesis.downgraded if self.nemesis else 0,
             violations=tuple(self.violations),
             trace=world.trace_hash(),
             steps=len(self.plan.steps),
