@@ -1,4 +1,4 @@
-"""How long somebody waits for `epoka --help` and between two keys for completion, with a bare Python beside it."""
+"""How long somebody waits for `epoka --help`, and between two keys for completion."""
 
 from __future__ import annotations
 
