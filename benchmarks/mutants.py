@@ -39,9 +39,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="rule")
     parser.add_argument("--ranges", type=int, default=5)
     parser.add_argument("--limit", type=int, default=1_000, help="schedules of a range, with the profile")
-    parser.add_argument(
-        "--uniform", type=int, default=1_000, help="schedules of a range of the swarm; 0: none"
-    )
+    parser.add_argument("--uniform", type=int, default=1_000, help="the same, of the swarm; 0: none")
     given = parser.parse_args()
     print("| rule taken away | document | mode | profile | aimed: median / worst | swarm: median / worst |")
     print("|---|---|---|---|---|---|")

@@ -603,5 +603,5 @@ MUTANTS["two-reads"] = Mutant(
     mode=ZOOKEEPER,
     document="max-epoch KIP",
     world=_split_reads,
-    covered_by="the watch fires again: the next picture is whole, and younger lives than a picture are spared",
+    covered_by="the watch fires again: the next picture is whole, and lives younger than it are spared",
 )
