@@ -23,6 +23,7 @@ TABLE = (
     Entry("node", "Do something to a node of a cluster that `epoka up` runs.", "epoka.cli.arguments.node"),
     Entry("ledger", "What the cluster has decided, and by which rule.", "epoka.cli.arguments.ledger"),
     Entry("why", "Why a broker, a partition or a produce request is as it is.", "epoka.cli.arguments.why"),
+    Entry("dashboard", "The web page of a cluster.", "epoka.cli.arguments.dashboard"),
     Entry("config", "Settings of topics and brokers.", "epoka.cli.arguments.config"),
     Entry("level", "The feature level: show it, raise it.", "epoka.cli.arguments.level"),
     Entry("broker", "Run one broker of a cluster on many machines.", "epoka.cli.arguments.broker"),

@@ -5,11 +5,23 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from epoka.cli.dashboard import check_installed, started
 from epoka.cli.finding import noted
-from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, EXIT_USAGE, Failed, complain, say, say_json, settings_of
+from epoka.cli.output import (
+    EXIT_FAILED,
+    EXIT_GOOD,
+    EXIT_USAGE,
+    Failed,
+    complain,
+    say,
+    say_json,
+    settings_of,
+    usage,
+)
 from epoka.cluster.admin import AdminDoor
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.errors import BadCluster, ClusterError
@@ -49,11 +61,17 @@ def run_up(
     controllers: int,
     zookeepers: int,
     metrics: int | None,
+    dashboard: int | None,
+    allow_faults: bool,
     config: list[str],
     json: bool,
 ) -> int:
     """Run a cluster until told to stop."""
     settings = settings_of(config)
+    if dashboard is not None:
+        check_installed()
+    elif allow_faults:
+        usage("--allow-faults is for the dashboard; ask for one with --dashboard PORT")
     if metrics is not None:
         settings[METRICS] = f"{HOST}:{metrics}"
     stop = _Stop()
@@ -77,8 +95,9 @@ def run_up(
             raise Failed(str(error)) from error
         stop.may_interrupt = False
         with noted(cluster.data), contextlib.closing(AdminDoor(cluster)):
-            _announce(cluster, settings.get(METRICS), json)
-            healthy = _watch(cluster, stop)
+            with _page(cluster, dashboard, allow_faults) as url:
+                _announce(cluster, settings.get(METRICS), url, json)
+                healthy = _watch(cluster, stop)
             return _shut_down(cluster) if healthy else max(_shut_down(cluster), EXIT_FAILED)
     except _Told:
         # Before it was ready, or told twice: nothing is handed over any more, everything just ends.
@@ -88,7 +107,26 @@ def run_up(
         return EXIT_FAILED if was_ready else EXIT_GOOD
 
 
-def _announce(cluster: Cluster, metrics: str | None, json: bool) -> None:
+@contextlib.contextmanager
+def _page(cluster: Cluster, port: int | None, allow_faults: bool) -> Iterator[str | None]:
+    """The address of the dashboard, for as long as it serves; None when nobody asked for one."""
+    if port is None:
+        yield None
+        return
+
+    def states() -> dict[int, str]:
+        return {broker_id: cluster.state(broker_id) for broker_id in cluster.broker_ids}
+
+    try:
+        dashboard = started(cluster.data, port, allow_faults, states)
+    except Failed:
+        _shut_down(cluster)
+        raise
+    with dashboard:
+        yield dashboard.url
+
+
+def _announce(cluster: Cluster, metrics: str | None, dashboard: str | None, json: bool) -> None:
     layout = cluster.layout
     pages = [
         f"http://{layout.metrics_listener(place, metrics)}/metrics" for place in layout.places if metrics
@@ -102,12 +140,14 @@ def _announce(cluster: Cluster, metrics: str | None, json: bool) -> None:
                 "zookeeper": cluster.layout.zookeeper or None,
                 "metrics": pages,
                 "data": str(cluster.data),
+                "dashboard": dashboard,
             }
         )
     else:
         ensemble = f" zookeeper={cluster.layout.zookeeper}" if cluster.layout.zookeeper else ""
         figures = f" metrics={','.join(pages)}" if pages else ""
-        say(f"ready bootstrap={cluster.bootstrap}{ensemble}{figures}")
+        page = f" dashboard={dashboard}" if dashboard else ""
+        say(f"ready bootstrap={cluster.bootstrap}{ensemble}{figures}{page}")
 
 
 def _watch(cluster: Cluster, stop: _Stop) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from epoka.cli.arguments.common import add_setting, at_least, path
+from epoka.cli.arguments.dashboard import add_faults
 from epoka.cli.commands import Command, Parser
 
 
@@ -42,6 +43,13 @@ def declare(parser: Parser) -> None:
         metavar="PORT",
         help="serve Prometheus the controller's metrics at this port, the brokers' behind it",
     )
+    parser.add_argument(
+        "--dashboard",
+        type=at_least(0),
+        metavar="PORT",
+        help="serve the dashboard on this port; 0: any (default: no dashboard)",
+    )
+    add_faults(parser)
     add_setting(parser, "a setting of every node")
 
 

@@ -1,0 +1,67 @@
+// Elements and words. Texts only ever become text nodes, so nothing that a cluster says can become markup.
+const SVG = "http://www.w3.org/2000/svg";
+
+export function h(tag, props = {}, ...children) {
+  return fill(document.createElement(tag), props, children);
+}
+
+export function s(tag, props = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), props, children);
+}
+
+function fill(element, props, children) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
+  return element;
+}
+
+/** Put new content in place and leave the focus where it was. */
+export function redraw(host, ...children) {
+  const key = host.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  const open = new Map([...host.querySelectorAll("details[data-key]")].map((each) => [each.dataset.key, each.open]));
+  host.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  for (const each of host.querySelectorAll("details[data-key]")) each.open = open.get(each.dataset.key) ?? each.open;
+  if (key) host.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+}
+
+export const number = (value) => value.toLocaleString("en");
+
+export function time(ms) {
+  const at = new Date(ms);
+  return at.toLocaleTimeString("en-GB") + "." + String(at.getMilliseconds()).padStart(3, "0");
+}
+
+export function lasting(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.floor((ms % 60_000) / 1000)} s`;
+  if (ms < 86_400_000) return `${Math.floor(ms / 3_600_000)} h ${Math.floor((ms % 3_600_000) / 60_000)} min`;
+  return `${Math.floor(ms / 86_400_000)} d ${Math.floor((ms % 86_400_000) / 3_600_000)} h`;
+}
+
+export function badge(state) {
+  return h("span", { class: `badge ${state.replaceAll(" ", "-")}` }, state);
+}
+
+export function debounced(what, ms) {
+  let timer = null;
+  return () => {
+    timer ??= setTimeout(() => {
+      timer = null;
+      what();
+    }, ms);
+  };
+}
+
+export function toast(text, tone = "") {
+  const host = document.getElementById("toasts");
+  const shown = h("div", { class: `toast ${tone}` }, text);
+  host.append(shown);
+  while (host.children.length > 4) host.firstChild.remove();
+  setTimeout(() => shown.remove(), 8000);
+}

@@ -1,0 +1,242 @@
+// A time line a broker of every life, the controllers on the same axis, and what somebody did to them.
+import { badge, debounced, h, lasting, redraw, s, time } from "/static/dom.js";
+import { now, on, store, timeline } from "/static/store.js";
+import { whyBroker } from "/static/panel.js";
+
+const LEFT = 92;
+const RIGHT = 18;
+const TOP = 30;
+const ROW = 46;
+const BAR = 22;
+const RANGES = [["all", 0], ["1 h", 3_600_000], ["15 min", 900_000], ["5 min", 300_000], ["1 min", 60_000]];
+const ENDS = { clean: "○", unclean: "✕", "fast bounce": "»", wiped: "∅" };
+const ENDED = { clean: "clean end", unclean: "unclean end", "fast bounce": "fast bounce", wiped: "wiped" };
+
+export function generations(host) {
+  const view = { range_ms: 0, until_ms: null };
+  const chart = h("div", { class: "chart", tabindex: 0, "data-key": "chart", "aria-label": "Time line; plus and minus zoom, arrows move" });
+  const lives = h("div");
+  const ranges = h("div", { class: "ranges", role: "group", "aria-label": "Range" });
+  host.append(
+    h("header", { class: "title" }, h("h1", {}, "Generations"), ranges),
+    h("section", { class: "figure" }, chart, legend()),
+    h("h2", {}, "Lives"),
+    lives,
+  );
+
+  const span = () => {
+    const until = view.until_ms ?? now();
+    const begin = first(store.timeline);
+    const all = Math.max(1000, now() - begin);
+    const length = view.range_ms || all * 1.02;
+    return [until - length, until];
+  };
+
+  function draw() {
+    if (!store.timeline) return;
+    const [from, until] = span();
+    redraw(chart, picture(store.timeline, from, until, Math.max(320, chart.clientWidth)));
+    redraw(
+      ranges,
+      RANGES.map(([text, ms]) =>
+        h(
+          "button",
+          { "data-key": `range-${text}`, "aria-pressed": String(view.range_ms === ms && view.until_ms === null), onclick: () => ((view.range_ms = ms), (view.until_ms = null), draw()) },
+          text,
+        ),
+      ),
+    );
+  }
+
+  const list = () => store.timeline && redraw(lives, table(store.timeline));
+  const load = () => timeline().then(() => (draw(), list()), (error) => redraw(chart, h("p", { class: "bad" }, error.message)));
+
+  function zoom(by, at = 1) {
+    const [from, until] = span();
+    const fixed = from + (until - from) * at;
+    view.range_ms = Math.min(7 * 86_400_000, Math.max(200, (until - from) * by));
+    const moved = fixed + view.range_ms * (1 - at);
+    view.until_ms = moved >= now() ? null : moved;
+    draw();
+  }
+
+  function move(by) {
+    const [from, until] = span();
+    view.range_ms = until - from;
+    const moved = until + (until - from) * by;
+    view.until_ms = moved >= now() ? null : moved;
+    draw();
+  }
+
+  chart.addEventListener("keydown", (event) => {
+    const done = { "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1.4), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2) }[event.key];
+    if (done) (event.preventDefault(), done());
+  });
+  chart.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.shiftKey) return;
+    event.preventDefault();
+    const box = chart.getBoundingClientRect();
+    const at = Math.min(1, Math.max(0, (event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT)));
+    zoom((event.deltaY || event.deltaX) > 0 ? 1.2 : 0.8, at);
+  }, { passive: false });
+  let drag = null;
+  chart.addEventListener("pointerdown", (event) => (drag = { x: event.clientX, moved: false }));
+  chart.addEventListener("pointermove", (event) => {
+    tip(event);
+    if (!drag || !event.buttons || Math.abs(event.clientX - drag.x) < 4) return;
+    move((drag.x - event.clientX) / (chart.clientWidth - LEFT - RIGHT));
+    drag.x = event.clientX;
+  });
+  chart.addEventListener("pointerleave", () => (document.getElementById("tip").hidden = true));
+
+  load();
+  const drawn = debounced(() => (draw(), list()), 150);
+  const stops = [on("timeline", drawn), on("anew", load)];
+  const timer = setInterval(() => view.until_ms === null && draw(), 1000);
+  const size = new ResizeObserver(debounced(draw, 100));
+  size.observe(chart);
+  return () => {
+    stops.forEach((stop) => stop());
+    clearInterval(timer);
+    size.disconnect();
+    document.getElementById("tip").hidden = true;
+  };
+}
+
+function tip(event) {
+  const host = document.getElementById("tip");
+  const text = event.target.closest?.("[data-tip]")?.dataset.tip;
+  host.hidden = !text;
+  if (!text) return;
+  host.textContent = text;
+  host.style.left = `${Math.min(event.clientX + 14, window.innerWidth - host.offsetWidth - 8)}px`;
+  host.style.top = `${event.clientY + 18}px`;
+}
+
+function first({ lanes, reigns, faults }) {
+  const begins = [
+    ...Object.values(lanes).flatMap((lane) => lane.lives.slice(0, 1).map((life) => life.from_ms)),
+    ...reigns.slice(0, 1).map((each) => each.from_ms),
+    ...faults.slice(0, 1).map((each) => each.from_ms),
+  ];
+  return begins.length ? Math.min(...begins) : now() - 60_000;
+}
+
+function picture(line, from, until, width) {
+  const lanes = Object.values(line.lanes);
+  const height = TOP + ROW * (lanes.length + 1) + 26;
+  const x = (ms) => LEFT + ((Math.min(Math.max(ms, from), until) - from) / (until - from)) * (width - LEFT - RIGHT);
+  const seen = (begin, end) => begin <= until && (end ?? until) >= from;
+  const row = (at) => TOP + ROW * at;
+  const end = Math.min(now(), until);
+  const bar = (begin, to, at, props, ...more) =>
+    s("rect", { x: x(begin), y: row(at) + (ROW - BAR) / 2, width: Math.max(1.5, x(to ?? end) - x(begin)), height: BAR, ...props }, ...more);
+  const label = (text, begin, to, at, kind) => {
+    const room = x(to ?? end) - x(begin);
+    return room > text.length * 7 + 10 && s("text", { x: x(begin) + 8, y: row(at) + ROW / 2 + 4, class: `label ${kind}` }, text);
+  };
+  const drawing = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "Lives of the brokers over time" });
+  drawing.append(
+    s("defs", {}, s("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 6, height: 6, class: "hatch-ground" }), s("rect", { width: 2.5, height: 6, class: "hatch-line" }))),
+    ...ticks(from, until, width).map(([ms, text]) =>
+      s("g", { class: "tick" }, s("line", { x1: x(ms), x2: x(ms), y1: TOP, y2: height - 24 }), s("text", { x: x(ms), y: height - 8 }, text)),
+    ),
+    s("text", { x: 0, y: row(0) + ROW / 2 + 4, class: "lane" }, "Controller"),
+    ...line.reigns.filter((each) => seen(each.from_ms, each.to_ms)).flatMap((each) => [
+      bar(each.from_ms, each.to_ms, 0, { class: `reign ${each.number % 2 ? "odd" : "even"}`, rx: 5, "data-tip": `controller ${each.node}, reign ${each.number}\nsince ${time(each.from_ms)}\n${each.detail}` }),
+      label(`${each.node} · ${each.number}`, each.from_ms, each.to_ms, 0, "on"),
+    ]).filter(Boolean),
+  );
+  lanes.forEach((lane, index) => {
+    const at = index + 1;
+    drawing.append(s("line", { x1: 0, x2: width, y1: row(at), y2: row(at), class: "rule" }));
+    drawing.append(s("text", { x: 0, y: row(at) + ROW / 2 + 4, class: "lane" }, `Broker ${lane.broker}`));
+    for (const fault of line.faults) {
+      if ((fault.node !== lane.broker && fault.node !== -1) || !seen(fault.from_ms, fault.to_ms)) continue;
+      const lasts = fault.to_ms !== fault.from_ms;
+      const words = `${fault.verb}: somebody ${fault.text}\n${time(fault.from_ms)}${lasts ? `, for ${lasting((fault.to_ms ?? end) - fault.from_ms)}` : ""}`;
+      const wide = lasts ? Math.max(3, x(fault.to_ms ?? end) - x(fault.from_ms)) : 3;
+      drawing.append(s("rect", { x: x(fault.from_ms) - (lasts ? 0 : 1.5), y: row(at) + 3, width: wide, height: ROW - 6, rx: 1.5, class: `fault ${lasts ? "lasts" : "moment"} ${fault.verb}`, "data-tip": words }));
+    }
+    for (const life of lane.lives) {
+      if (!seen(life.from_ms, life.to_ms)) continue;
+      const words = (what) =>
+        `generation ${life.generation}${what ? `: ${what}` : ""}\nfrom ${time(life.from_ms)}${life.to_ms ? ` to ${time(life.to_ms)}` : ", goes on"}` +
+        (life.ended ? `\n${ENDED[life.ended] ?? life.ended}: ${life.because}` : "");
+      const group = s("g", { class: "life", "data-generation": life.generation, onclick: () => whyBroker(lane.broker) });
+      for (const span of life.spans) {
+        if (!seen(span.from_ms, span.to_ms) || (life.to_ms !== null && span.from_ms > life.to_ms)) continue;
+        group.append(bar(span.from_ms, span.to_ms ?? life.to_ms, at, { class: `span ${span.kind}`, "data-tip": words(span.kind) }));
+      }
+      group.append(bar(life.from_ms, life.to_ms, at, { class: "outline", rx: 2, "data-tip": words("") }));
+      const text = label(`${life.generation}`, life.from_ms, life.to_ms, at, "on");
+      if (text) group.append(text);
+      if (life.ended && life.to_ms >= from && life.to_ms <= until) {
+        const mark = life.ended.replaceAll(" ", "-");
+        group.append(
+          s("g", { class: `end ${mark}`, "data-tip": words("") },
+            s("circle", { cx: x(life.to_ms), cy: row(at) + ROW / 2, r: 8 }),
+            s("text", { x: x(life.to_ms), y: row(at) + ROW / 2 + 4 }, ENDS[life.ended] ?? "?")),
+        );
+      }
+      drawing.append(group);
+    }
+  });
+  if (until >= now() - 1000) drawing.append(s("line", { x1: x(now()), x2: x(now()), y1: TOP - 8, y2: height - 24, class: "now" }));
+  return drawing;
+}
+
+const STEPS = [100, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000, 86_400_000];
+
+function ticks(from, until, width) {
+  const wanted = ((until - from) / Math.max(2, (width - LEFT) / 110));
+  const step = STEPS.find((each) => each >= wanted) ?? STEPS.at(-1);
+  const marks = [];
+  for (let at = Math.ceil(from / step) * step; at <= until; at += step) {
+    const text = new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: step < 60_000 ? "2-digit" : undefined });
+    marks.push([at, step < 1000 ? `${text}.${String(at % 1000).padStart(3, "0")[0]}` : text]);
+  }
+  return marks;
+}
+
+function legend() {
+  const item = (kind, text) => h("span", { class: `key ${kind}` }, h("i", {}), text);
+  return h(
+    "div",
+    { class: "legend" },
+    item("active", "active"), item("fenced", "fenced"), item("stopping", "stopping"), item("fault", "fault"),
+    Object.entries(ENDED).map(([kind, text]) => h("span", { class: `key end ${kind.replaceAll(" ", "-")}` }, h("b", {}, ENDS[kind]), text)),
+  );
+}
+
+function table({ lanes }) {
+  const all = Object.values(lanes).flatMap((lane) => lane.lives.map((life) => ({ ...life, broker: lane.broker })));
+  all.sort((one, other) => other.from_ms - one.from_ms);
+  if (!all.length) return h("p", { class: "empty" }, "The ledger tells of no life yet.");
+  const cell = (title, props, ...children) => h("td", { "data-title": title, ...props }, ...children);
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "cards" },
+      h("thead", {}, h("tr", {}, ["Broker", "Generation", "Began", "Lasted", "End", "Reason"].map((each) => h("th", {}, each)))),
+      h(
+        "tbody",
+        {},
+        all.slice(0, 100).map((life) =>
+          h(
+            "tr",
+            { tabindex: 0, "data-row": "", "data-key": `life-${life.broker}-${life.generation}`, onclick: () => whyBroker(life.broker) },
+            cell("Broker", {}, h("strong", {}, String(life.broker))),
+            cell("Generation", { class: "mono" }, life.generation),
+            cell("Began", { class: "mono faint" }, time(life.from_ms)),
+            cell("Lasted", {}, life.to_ms ? lasting(life.to_ms - life.from_ms) : "goes on"),
+            cell("End", {}, life.ended ? badge(life.ended) : "–"),
+            cell("Reason", { class: "faint" }, life.because || "–"),
+          ),
+        ),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,113 @@
+// Which page is shown, the keyboard, and what is said about the connection.
+import { h, lasting, redraw } from "/static/dom.js";
+import { connect, now, on, store } from "/static/store.js";
+import { overview } from "/static/overview.js";
+import { brokers } from "/static/brokers.js";
+import { generations } from "/static/generations.js";
+import { decisions } from "/static/decisions.js";
+import { topics } from "/static/topics.js";
+import { closePanel } from "/static/panel.js";
+
+const PAGES = [
+  ["overview", "Overview", overview],
+  ["brokers", "Brokers", brokers],
+  ["generations", "Generations", generations],
+  ["decisions", "Decisions", decisions],
+  ["topics", "Topics", topics],
+];
+const main = document.getElementById("main");
+let leave = () => {};
+let shown = "";
+
+function route() {
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const page = PAGES.find(([key]) => key === name) ?? PAGES[0];
+  leave();
+  closePanel();
+  const host = h("div", { class: `page ${page[0]}` });
+  main.replaceChildren(host);
+  leave = page[2](host, rest) ?? (() => {});
+  if (shown !== page[0]) main.scrollTo?.(0, 0);
+  shown = page[0];
+  document.title = `${page[1]} · Epoka`;
+  redraw(
+    document.getElementById("nav"),
+    PAGES.map(([key, title], at) =>
+      h("a", { href: `#/${key}`, "aria-current": key === shown && "page", title: `Key ${at + 1}` }, title),
+    ),
+  );
+}
+
+function link() {
+  const host = document.getElementById("link");
+  host.textContent = store.connected ? "live" : "reconnecting";
+  host.className = `link ${store.connected ? "on" : "off"}`;
+  stale();
+}
+
+/** What is shown is old: say how old. */
+function stale() {
+  const host = document.getElementById("stale");
+  const seen = store.state?.seen;
+  let text = "";
+  if (!store.connected && store.state) text = "The dashboard's server does not answer. This is the last known state.";
+  else if (seen && !seen.reachable) {
+    text = seen.answered_ms
+      ? `The controller does not answer. This is the state of ${lasting(now() - seen.answered_ms)} ago.`
+      : "The controller has not answered yet.";
+  }
+  if (host.textContent !== text) host.textContent = text;
+  host.hidden = !text;
+}
+
+const KEYS = {
+  "/": () => document.querySelector("main input[type=search]")?.focus(),
+  Escape: () => (document.activeElement?.blur(), closePanel()),
+  j: () => step(1),
+  k: () => step(-1),
+  "?": () => alertKeys(),
+};
+
+function step(by) {
+  const rows = [...document.querySelectorAll("main [data-row]")];
+  const at = rows.indexOf(document.activeElement);
+  rows[Math.min(rows.length - 1, Math.max(0, at + by))]?.focus();
+}
+
+function alertKeys() {
+  import("/static/panel.js").then(({ openPanel }) =>
+    openPanel("Keys", [
+      h(
+        "dl",
+        { class: "keys" },
+        [
+          ["1 – 5", "a page"],
+          ["/", "search"],
+          ["j, k", "next row, row before"],
+          ["Enter", "open the row"],
+          ["+, −, ←, →", "zoom and move the time line"],
+          ["Esc", "close"],
+        ].flatMap(([key, what]) => [h("dt", {}, key), h("dd", {}, what)]),
+      ),
+    ]),
+  );
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "");
+  if (typing && event.key !== "Escape") return;
+  if (event.key === "Enter" && document.activeElement?.dataset.row !== undefined) {
+    document.activeElement.click();
+  } else if (/^[1-5]$/.test(event.key)) location.hash = `#/${PAGES[event.key - 1][0]}`;
+  else if (KEYS[event.key]) {
+    event.preventDefault();
+    KEYS[event.key]();
+  }
+});
+
+window.addEventListener("hashchange", route);
+on("link", link);
+on("state", stale);
+setInterval(stale, 1000);
+connect().then(route);

@@ -1,0 +1,106 @@
+// What the server has told: everything once, then only what changes. Reconnects by itself, for ever.
+export const store = {
+  state: null,
+  timeline: null,
+  session: { faults: false },
+  connected: false,
+  skew_ms: 0,
+};
+
+const listeners = new Map();
+
+/** Call `what` with the content of every message of a kind; returns how to stop. */
+export function on(kind, what) {
+  const known = listeners.get(kind) ?? listeners.set(kind, new Set()).get(kind);
+  known.add(what);
+  return () => known.delete(what);
+}
+
+function tell(kind, content) {
+  for (const each of [...(listeners.get(kind) ?? [])]) each(content);
+}
+
+export const now = () => Date.now() + store.skew_ms;
+
+export async function get(path, query = {}) {
+  const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== null));
+  return answer(await fetch(`${path}?${search}`));
+}
+
+export async function post(path, content) {
+  const headers = { "content-type": "application/json", [store.session.header]: store.session.token };
+  return answer(await fetch(path, { method: "POST", headers, body: JSON.stringify(content) }));
+}
+
+async function answer(response) {
+  const content = response.headers.get("content-type")?.startsWith("application/json")
+    ? await response.json()
+    : { error: (await response.text()).trim() };
+  if (!response.ok) throw new Error(content.error || response.statusText);
+  return content;
+}
+
+const PATIENCE_MS = 12_000;
+let source = null;
+let heard = 0;
+let retry = null;
+
+export async function connect() {
+  store.session = await get("/api/session").catch(() => store.session);
+  open();
+  setInterval(() => {
+    if (store.connected && Date.now() - heard > PATIENCE_MS) lost();
+  }, 1000);
+}
+
+function open() {
+  retry = null;
+  source?.close();
+  source = new EventSource("/api/feed");
+  source.onerror = lost;
+  const hear = (kind, take) =>
+    source.addEventListener(kind, (event) => {
+      heard = Date.now();
+      take(JSON.parse(event.data));
+    });
+  hear("state", (state) => {
+    store.skew_ms = state.now_ms - Date.now();
+    store.state = state;
+    store.timeline = null;
+    store.connected = true;
+    tell("state");
+    tell("link");
+    tell("anew");
+  });
+  hear("delta", (delta) => {
+    const { brokers = {}, gone = [], ...parts } = delta;
+    Object.assign(store.state, parts);
+    Object.assign(store.state.brokers, brokers);
+    for (const each of gone) delete store.state.brokers[each];
+    tell("state");
+    if ("offset" in delta) tell("metadata");
+  });
+  hear("timeline", (delta) => {
+    if (!store.timeline) return;
+    const { lanes = {}, ...parts } = delta;
+    Object.assign(store.timeline, parts);
+    Object.assign(store.timeline.lanes, lanes);
+    tell("timeline");
+  });
+  hear("ledger", (news) => tell("ledger", news));
+  hear("ping", () => {});
+}
+
+function lost() {
+  store.connected = false;
+  source?.close();
+  tell("link");
+  // A server that comes back has other secrets; then the session is over and only a new address helps.
+  retry ??= setTimeout(open, 1000);
+}
+
+/** The time line, whole the first time and kept up to date by deltas from then on. */
+export async function timeline() {
+  store.timeline ??= await get("/api/timeline");
+  return store.timeline;
+}
