@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from epoka.cli.commands import Command
+from epoka.cli.commands import CLIENT_CONFIG, Command
 from epoka.cli.main import TABLE
 from tests.cli.commands import epoka, inside, is_one_line
 
@@ -56,7 +56,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(("path", "command"), every_command(), ids=[path for path, _ in every_command()])
 def test_a_command_takes_what_its_function_takes(path: str, command: Command) -> None:
-    declared = {action.dest for action in command.parser(path)._actions} - {"help"}
+    declared = {action.dest for action in command.parser(path)._actions} - {"help", CLIENT_CONFIG}
     assert declared == set(inspect.signature(command.function()).parameters)
 
 
@@ -105,6 +105,23 @@ def test_wrong_use_ends_with_code_2_and_one_line(arguments: list[str], text: str
     assert outcome.code == 2
     assert is_one_line(outcome), outcome
     assert text in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, "cannot be read"),
+        ("security.protocol=TLS", "security.protocol is PLAINTEXT"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI", "only PLAIN is"),
+    ],
+)
+def test_a_bad_client_file_is_wrong_use(tmp_path: Path, content: str | None, text: str) -> None:
+    path = tmp_path / "client.properties"
+    if content is not None:
+        path.write_text(content)
+    outcome = inside("topic", "list", "--bootstrap", "localhost:1", "--command-config", str(path))
+    assert outcome.code == 2
+    assert is_one_line(outcome) and text in outcome.err
 
 
 def test_no_command_shows_the_help() -> None:

@@ -10,20 +10,25 @@ from contextlib import contextmanager
 
 import pytest
 
+from epoka.client.settings import ClientSettings, settings_from
 from epoka.cluster.calls import Caller, CallFailed
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.frame import decode_request_header, encode_response
 from epoka.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from epoka.wire.messages.metadata import MetadataRequest, MetadataResponse
+from epoka.wire.messages.sasl_authenticate import SaslAuthenticateResponse
+from epoka.wire.messages.sasl_handshake import SaslHandshakeResponse
 
-API_VERSIONS, METADATA = 18, 3
+API_VERSIONS, METADATA, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 3, 17, 36
 
 Answer = Callable[[int, int, int], bytes]
 """What a broker says to API key, version and correlation id."""
 
 
 @contextmanager
-def broker(answer: Answer) -> Iterator[tuple[Caller, list[tuple[int, int]]]]:
+def broker(
+    answer: Answer, settings: ClientSettings | None = None
+) -> Iterator[tuple[Caller, list[tuple[int, int]]]]:
     """A caller and what was asked, of a broker that answers as told."""
     asked: list[tuple[int, int]] = []
 
@@ -38,7 +43,7 @@ def broker(answer: Answer) -> Iterator[tuple[Caller, list[tuple[int, int]]]]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=serve, args=(server,), daemon=True)
         thread.start()
-        with Caller(*server.getsockname()) as caller:
+        with Caller(*server.getsockname(), settings=settings) as caller:
             yield caller, asked
         thread.join(10)
 
@@ -58,6 +63,59 @@ def test_a_broker_that_knows_only_older_versions_is_asked_in_those() -> None:
         assert caller.ask(MetadataRequest()).controller_id == 7
         assert asked == [(API_VERSIONS, 3), (API_VERSIONS, 0), (METADATA, 5)]
         assert caller.version_for(API_VERSIONS) == 2
+
+
+def guarded(key: int, version: int, correlation_id: int) -> bytes:
+    """A broker that wants a password and takes one."""
+    if key == SASL_HANDSHAKE:
+        message: object = SaslHandshakeResponse(mechanisms=("PLAIN",))
+    elif key == SASL_AUTHENTICATE:
+        message = SaslAuthenticateResponse()
+    else:
+        served = tuple(ApiVersion(each, 0, 1) for each in (SASL_HANDSHAKE, SASL_AUTHENTICATE, METADATA))
+        message = ApiVersionsResponse(api_keys=served)
+    return b"".join(encode_response(key, version, correlation_id, message))
+
+
+PASSWORD = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "me"}
+
+
+def test_a_password_is_given_before_anything_is_asked() -> None:
+    with broker(guarded, settings_from({"bootstrap.servers": "x:1", **PASSWORD})) as (_, asked):
+        assert [key for key, _ in asked] == [API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE]
+
+
+def test_a_password_that_is_wrong_is_told() -> None:
+    def strict(key: int, version: int, correlation_id: int) -> bytes:
+        if key != SASL_AUTHENTICATE:
+            return guarded(key, version, correlation_id)
+        refused = SaslAuthenticateResponse(
+            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message="no such user"
+        )
+        return b"".join(encode_response(key, version, correlation_id, refused))
+
+    settings = settings_from({"bootstrap.servers": "x:1", **PASSWORD})
+    with pytest.raises(CallFailed, match="does not let me in: no such user"), broker(strict, settings):
+        pass
+
+
+def test_tls_is_spoken_when_the_settings_say_so() -> None:
+    hello: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            peer, _ = server.accept()
+            with peer:
+                hello.append(peer.recv(3))
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        settings = settings_from({"bootstrap.servers": "x:1", "security.protocol": "SSL"})
+        with pytest.raises(CallFailed, match="cannot be reached"):
+            Caller(*server.getsockname(), settings=settings)
+        thread.join(10)
+    # A record of TLS that begins a handshake.
+    assert hello[0][:2] == b"\x16\x03"
 
 
 def test_an_api_that_is_not_served_is_named() -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from epoka.cli.finding import addresses
+from epoka.cli.finding import addresses, connect
 from epoka.cli.output import Failed
 from epoka.cluster.calls import Caller, CallFailed
 from epoka.wire.error_codes import ErrorCode
@@ -58,7 +58,7 @@ class Brokers:
             reasons = []
             for host, port in dict.fromkeys([*self._addresses.values(), *self._bootstrap]):
                 try:
-                    self._first = Caller(host, port)
+                    self._first = connect(host, port)
                     break
                 except CallFailed as error:
                     reasons.append(str(error))
@@ -72,7 +72,7 @@ class Brokers:
         if broker_id not in self._addresses:
             raise CallFailed(f"broker {broker_id} is not there")
         if broker_id not in self._callers:
-            self._callers[broker_id] = Caller(*self._addresses[broker_id])
+            self._callers[broker_id] = connect(*self._addresses[broker_id])
         return self._callers[broker_id]
 
     @property

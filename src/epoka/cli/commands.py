@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 WIDEST = 100
 HELP = ("-h", "--help")
+CLIENT_CONFIG = "command_config"
+"""The argument that is about how a cluster is reached, and so no command's own."""
 
 
 class Command:
@@ -128,6 +130,9 @@ def call(table: Sequence[Entry], words: Sequence[str], about: str) -> int:
         path, rest = f"{path} {found.name}", rest[1:]
     command: Command = found
     arguments = vars(command.parser(path).parse_args(rest))
+    config = arguments.pop(CLIENT_CONFIG, None)
+    if config is not None:
+        import_module("epoka.cli.finding").ClientConfig.read(config)
     return command.function()(**arguments)
 
 

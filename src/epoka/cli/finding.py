@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from epoka.cli.output import Failed, usage
+from epoka.client.errors import BadSetting
+from epoka.client.settings import ClientSettings, settings_from
 from epoka.cluster.calls import Caller, CallFailed
 from epoka.cluster.errors import BadCluster
 from epoka.cluster.layout import ClusterFile, read_cluster_file
 from epoka.cluster.ports import HOST
+from epoka.node.properties import entries
 
 
 def _notes() -> Path:
@@ -89,12 +92,36 @@ def address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+class ClientConfig:
+    """What `--command-config` said, for the one command that this process does."""
+
+    settings: ClientSettings | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> None:
+        """Take a client's property file, in Kafka's names."""
+        try:
+            given = {name: value for _, name, value in entries(path.read_text(encoding="utf-8"))}
+        except (OSError, UnicodeDecodeError) as error:
+            usage(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
+        try:
+            # Which brokers are meant says --bootstrap.
+            cls.settings = settings_from({**given, "bootstrap.servers": "localhost:9092"})
+        except BadSetting as error:
+            usage(f"{path}: {error}")
+
+
+def connect(host: str, port: int) -> Caller:
+    """A connection to one broker, as the client's property file has it."""
+    return Caller(host, port, settings=ClientConfig.settings)
+
+
 def caller(bootstrap: str | None, data: Path | None) -> Caller:
     """A connection to the first broker that answers."""
     reasons = []
     for host, port in addresses(bootstrap, data):
         try:
-            return Caller(host, port)
+            return connect(host, port)
         except CallFailed as error:
             reasons.append(str(error))
     raise Failed("; ".join(reasons))

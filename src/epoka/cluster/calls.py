@@ -10,10 +10,14 @@ import socket
 import struct
 from typing import Any
 
+from epoka.client.settings import ClientSettings
 from epoka.wire.apis import api
+from epoka.wire.error_codes import ErrorCode
 from epoka.wire.errors import WireError
 from epoka.wire.frame import decode_response, encode_request
 from epoka.wire.messages.api_versions import ApiVersionsRequest
+from epoka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from epoka.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 _SIZE = struct.Struct(">i")
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
@@ -31,17 +35,28 @@ class NoSense(CallFailed):
 class Caller:
     """One connection to one node."""
 
-    def __init__(self, host: str, port: int, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, host: str, port: int, *, timeout_s: float = 10.0, settings: ClientSettings | None = None
+    ) -> None:
+        """`settings` are for clusters that ask for TLS or a password."""
         self.address = f"{host}:{port}"
         self.timeout_s = timeout_s
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if settings is not None and settings.tls:
+                self._socket = settings.ssl_context().wrap_socket(self._socket, server_hostname=host)
         except (OSError, OverflowError) as error:
             raise CallFailed(f"{self.address} cannot be reached: {_reason(error)}") from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._stream = self._socket.makefile("rb")
+        if settings is not None and settings.sasl:
+            try:
+                self._authenticate(settings)
+            except CallFailed:
+                self.close()
+                raise
 
     def __enter__(self) -> Caller:
         return self
@@ -102,6 +117,18 @@ class Caller:
         except NoSense:
             pass
         return self.ask(asked, version=0)
+
+    def _authenticate(self, settings: ClientSettings) -> None:
+        mechanism = settings.sasl_mechanism
+        offered = self.ask(SaslHandshakeRequest(mechanism=mechanism))
+        if offered.error_code:
+            known = ", ".join(offered.mechanisms) or "none"
+            raise CallFailed(f"{self.address} does not take SASL {mechanism}; it takes {known}")
+        token = f"\0{settings.sasl_username}\0{settings.sasl_password}".encode()
+        answer = self.ask(SaslAuthenticateRequest(auth_bytes=token))
+        if answer.error_code:
+            why = answer.error_message or ErrorCode.of(answer.error_code).message
+            raise CallFailed(f"{self.address} does not let {settings.sasl_username} in: {why}")
 
     def _read_frame(self) -> bytes:
         (size,) = _SIZE.unpack(self._read(4))

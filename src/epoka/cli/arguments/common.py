@@ -22,6 +22,12 @@ def add_cluster(parser: Parser) -> None:
         metavar="HOST:PORT,...",
         help="brokers of the cluster (default: the one that `epoka up` runs)",
     )
+    parser.add_argument(
+        "--command-config",
+        type=path,
+        metavar="FILE",
+        help="a client's property file, for a cluster with TLS or SASL",
+    )
     add_data(parser)
 
 
