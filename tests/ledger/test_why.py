@@ -103,6 +103,17 @@ def test_a_bounce_shows_every_life_and_how_the_last_began(told: Told) -> None:
     assert kinds(answer) == [(0, "unfenced"), (1, "registered"), (2, "fault")]
 
 
+def test_a_session_that_ended_leads_back_to_whoever_ended_it(told: Told) -> None:
+    told.born(2, 5)
+    told.fault("kill", 2, "killed broker 2 for a fast bounce")
+    told("unregistered", broker=2, broker_epoch=5)
+    told("registered", node=2, broker=2, broker_epoch=9)
+    told.born(2, 9)
+    answer = told.history.why_broker(2)
+    assert answer.state.endswith("its lives were generations 5 and 9")
+    assert [kind for _, kind in kinds(answer)][-2:] == ["unregistered", "fault"]
+
+
 def test_a_clean_end_leads_back_to_the_shutdown(told: Told) -> None:
     told.born(2, 5)
     told.fault("stop", 2, "stopped broker 2 in order")

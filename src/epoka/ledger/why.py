@@ -61,7 +61,10 @@ class History:
         subject = f"broker {broker}"
         if last is None:
             return Answer(subject, f"the ledger knows nothing of broker {broker}")
-        lives = [event.broker_epoch for event in self.events if _is("registered", broker)(event)]
+        # In zookeeper mode both the broker and the controller tell of a registration.
+        lives = list(
+            dict.fromkeys(each.broker_epoch for each in self.events if _is("registered", broker)(each))
+        )
         state = _standing(last)
         if len(lives) > 1:
             state += f"; its lives were generations {', '.join(map(str, lives[:-1]))} and {lives[-1]}"
@@ -281,6 +284,7 @@ _CONCLUSIONS: Final[dict[str, Callable[[History, LedgerEvent], list[LedgerEvent 
     "isr-proposed": History._of_asking,
     "fenced": History._of_fencing,
     "fenced-by-controller": History._of_fencing,
+    "unregistered": History._of_fencing,
     "unfenced": History._of_unfencing,
     "registered": History._of_registration,
     "ended": History._of_end,
