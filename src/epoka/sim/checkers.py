@@ -321,6 +321,7 @@ class Checkers:
                 process.node_id == broker_id
                 and lifecycle.broker_epoch == before
                 and not process.paused
+                and not lifecycle.fenced
                 and lifecycle.state is LifeState.RUNNING
                 and process.core.now - lifecycle.last_contact_ms < 200
                 and self.world.keeper is None

@@ -127,6 +127,7 @@ class MandateLog:
 class Keeper:
     def __init__(self, world: World) -> None:
         self.world = world
+        self.cluster_id = "simulated"
         self.zxid = 100
         self.epoch = 0
         self.office = 100
@@ -288,6 +289,10 @@ class Keeper:
     # The registry.
 
     def broker_started(self, process: Process) -> None:
+        if process.core.config.cluster_id != self.cluster_id:
+            # A node compares the cluster's id before it registers, and ends.
+            self.world.end_process(process)
+            return
         self._open(process)
         self._tell(process, self._settings_event)
 
