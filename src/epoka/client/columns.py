@@ -246,18 +246,18 @@ class Target:
         self.offsets = np.empty(rows, np.int64)
         self.timestamps_us = np.empty(rows, np.int64)
         self.timestamp_types = np.empty(rows, np.int32)
-        self.key_ends = np.zeros(rows + 1, np.int32)
-        self.value_ends = np.zeros(rows + 1, np.int32)
-        self.header_ends = np.zeros(rows + 1, np.int32)
+        self.key_ends = _ends(rows)
+        self.value_ends = _ends(rows)
+        self.header_ends = _ends(rows)
         self.key_valid = np.empty(rows, np.uint8)
         self.value_valid = np.empty(rows, np.uint8)
         # Pages that are never touched cost nothing, so every buffer may be as large as all of them together.
         self.key_content = np.empty(space if fields & KEY else 0, np.uint8)
         self.value_content = np.empty(space if fields & VALUE else 0, np.uint8)
         most_headers = space // 2 if fields & HEADERS else 0
-        self.name_ends = np.zeros(most_headers + 1, np.int32)
+        self.name_ends = _ends(most_headers)
         self.name_content = np.empty(space if fields & HEADERS else 0, np.uint8)
-        self.header_value_ends = np.zeros(most_headers + 1, np.int32)
+        self.header_value_ends = _ends(most_headers)
         self.header_value_valid = np.empty(most_headers, np.uint8)
         self.header_value_content = np.empty(space if fields & HEADERS else 0, np.uint8)
         self.rows = 0
@@ -288,6 +288,12 @@ class Target:
         return Columns(
             self.offsets[:rows], self.timestamps_us[:rows], self.timestamp_types[:rows], keys, values, found
         )
+
+
+def _ends(rows: int) -> Ints:
+    ends = np.empty(rows + 1, np.int32)
+    ends[0] = 0
+    return ends
 
 
 def _bytes_column(ends: Ints, content: Bytes, valid: Bytes, rows: int) -> BytesColumn:
