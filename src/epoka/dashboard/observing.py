@@ -109,6 +109,9 @@ class Observer:
         except CallFailed as error:
             self._forget_watcher()
             self._failure = str(error)
+            if self._known is not None and self._status is not None:
+                # The nodes are seen without a controller; the rest is what it was.
+                self._look(self._known, self._status.controller)
             return False
         finally:
             self._asking_since_ms = 0
@@ -118,7 +121,18 @@ class Observer:
             copy = ClusterImage()
             copy.copy_of(image)
             self.tables = Tables(copy)
-        states = self._nodes() if self._nodes is not None else {}
+        self._look(known, controller)
+        return True
+
+    def _look(self, known: ClusterFile, controller: int) -> None:
+        assert self.tables is not None
+        states: Mapping[int, str] = {}
+        if self._nodes is not None:
+            try:
+                states = self._nodes()
+            except BadCluster:
+                # It ends just now.
+                states = {int(each): "stopped" for each in known.brokers}
         self._status = cluster_status(
             self.tables.image,
             cluster_id=known.cluster_id,
@@ -128,7 +142,6 @@ class Observer:
             nodes={each: (state, None) for each, state in states.items()} or None,
             problem=trouble(known.zookeeper) if known.zookeeper else None,
         )
-        return True
 
     def _ask(self) -> tuple[ClusterImage, int, ClusterFile]:
         if self._watcher is None or self._known is None:

@@ -147,6 +147,7 @@ function picture(line, from, until, width) {
       label(`${each.node} · ${each.number}`, each.from_ms, each.to_ms, 0, "on"),
     ]).filter(Boolean),
   );
+  const marks = [];
   lanes.forEach((lane, index) => {
     const at = index + 1;
     drawing.append(s("line", { x1: 0, x2: width, y1: row(at), y2: row(at), class: "rule" }));
@@ -173,7 +174,8 @@ function picture(line, from, until, width) {
       if (text) group.append(text);
       if (life.ended && life.to_ms >= from && life.to_ms <= until) {
         const mark = life.ended.replaceAll(" ", "-");
-        group.append(
+        // Above whatever begins where this ends.
+        marks.push(
           s("g", { class: `end ${mark}`, "data-tip": words("") },
             s("circle", { cx: x(life.to_ms), cy: row(at) + ROW / 2, r: 8 }),
             s("text", { x: x(life.to_ms), y: row(at) + ROW / 2 + 4 }, ENDS[life.ended] ?? "?")),
@@ -182,6 +184,7 @@ function picture(line, from, until, width) {
       drawing.append(group);
     }
   });
+  drawing.append(...marks);
   if (until >= now() - 1000) drawing.append(s("line", { x1: x(now()), x2: x(now()), y1: TOP - 8, y2: height - 24, class: "now" }));
   return drawing;
 }

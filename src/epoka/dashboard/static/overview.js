@@ -44,7 +44,7 @@ function tile(title, value, below, href, tone) {
     href ? "a" : "div",
     { class: `tile ${tone || ""}`, href, "data-key": href && `tile-${title}` },
     h("span", { class: "title" }, title),
-    h("span", { class: "value" }, String(value)),
+    h("span", { class: String(value).length > 9 ? "value words" : "value" }, String(value)),
     h("span", { class: "below" }, below),
   );
 }

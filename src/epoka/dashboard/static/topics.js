@@ -191,8 +191,9 @@ function change(event, at) {
         left.map((each) => h("span", { class: "replica out", title: `broker ${each} left` }, String(each))),
         h("span", { class: "what" }, event.detail || event.kind, event.rule ? h("code", {}, event.rule) : null),
       ),
-      event.causes.length
-        ? h("details", { open: at === 0, "data-key": `causes-${event.node}-${event.event_id}` }, h("summary", { "data-key": `why-${event.event_id}` }, "because ", event.causes[0].text), chain(event.causes))
+      event.causes.length === 1 ? h("div", { class: "cause" }, "because ", event.causes[0].text) : null,
+      event.causes.length > 1
+        ? h("details", { open: at === 0, "data-key": `causes-${event.node}-${event.event_id}` }, h("summary", { "data-key": `why-${event.event_id}` }, "because ", event.causes[0].text), chain(event.causes.slice(1)))
         : null,
     ),
   );
