@@ -202,6 +202,48 @@ class TestProduceAndConsume:
         assert is_one_line(outcome) and "record 2" in outcome.err
 
 
+HUGE = "99999999999999999999"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "create", "t", "--partitions", HUGE),
+        ("topic", "create", "t", "--replication-factor", "99999"),
+        ("topic", "create", "t", "--replica-assignment", HUGE),
+        ("topic", "create", "x" * 40_000),
+        ("topic", "create", "not-utf-8-\udcff"),
+        ("topic", "alter", "there", "--partitions", HUGE),
+        ("consume", "there", "-o", HUGE),
+        ("consume", "there", "-o", f"s@{HUGE}", "-e"),
+        ("consume", "there\udcff", "-e"),
+        ("produce", "there", "-k", "\udcff"),
+        ("produce", "there", "-K", ""),
+        ("produce", "there", "-J"),
+        ("produce", "there", "-p", HUGE),
+        ("group", "reset-offsets", "g", "--topic", f"there:{HUGE}", "--to-earliest"),
+        ("group", "describe", ""),
+        ("config", "show", "broker", HUGE),
+        ("config", "set", "topic", "there", "retention.ms=\udcff"),
+        ("level", "raise", HUGE),
+        ("why", "partition", f"there-{HUGE}"),
+        ("why", "broker", HUGE),
+    ],
+)
+def test_whatever_does_not_fit_is_one_line(ask: Ask, arguments: tuple[str, ...]) -> None:
+    ask("topic", "create", "there", "--if-not-exists")
+    outcome = ask(*arguments, given=f'{{"payload": "x", "ts": {HUGE}}}')
+    assert outcome.code in (1, 2), outcome
+    assert is_one_line(outcome), outcome
+
+
+@pytest.mark.parametrize("where", [("--to-datetime", "0001-01-01T00:00:00"), ("--by-duration", f"P{HUGE}D")])
+def test_times_before_all_records_mean_the_beginning(ask: Ask, where: tuple[str, ...]) -> None:
+    assert ask("produce", "old-times", "-p", "0", given="a\nb\n").code == 0
+    told = ask("group", "reset-offsets", "g", "--topic", "old-times", *where, "--json").json
+    assert [line["after"] for line in told["offsets"]] == [0]
+
+
 class TestGroups:
     @pytest.fixture
     def group(self, ask: Ask, cluster: Cluster) -> str:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from epoka.cli.finding import addresses, connect
-from epoka.cli.output import Failed
+from epoka.cli.output import EXIT_USAGE, Failed
 from epoka.cluster.calls import Caller, CallFailed
 from epoka.wire.error_codes import ErrorCode
+from epoka.wire.errors import EncodeError
 from epoka.wire.messages.find_coordinator import FindCoordinatorRequest
 from epoka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from epoka.wire.messages.metadata import (
@@ -200,6 +201,9 @@ def asking(bootstrap: str | None, data: Path | None) -> Iterator[Brokers]:
         yield brokers
     except CallFailed as error:
         raise Failed(str(error)) from error
+    except EncodeError as error:
+        # What the user gave does not fit what travels: a number too large, a name too long.
+        raise Failed(str(error), EXIT_USAGE) from error
     finally:
         brokers.close()
 

@@ -118,6 +118,9 @@ def _width() -> int:
 
 def call(table: Sequence[Entry], words: Sequence[str], about: str) -> int:
     """Do what the words say; returns the exit code."""
+    for word in words:
+        if not word.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in word):
+            usage(f"not text in UTF-8: {os.fsencode(word)[:40]!r}")
     if not words or words[0] in HELP:
         return _help("epoka", about, table, "COMMAND", asked_for=bool(words))
     entry = _find(table, words[0], "command", "epoka")

@@ -257,7 +257,8 @@ def _time(text: str) -> int:
         when = datetime.fromisoformat(text)
     except ValueError:
         usage(f"a time is written as 2026-01-31T12:00:00.000, not {text!r}")
-    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+    # Times below zero mean something else to a broker.
+    return max(0, int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 def _ago(text: str) -> int:
@@ -266,5 +267,8 @@ def _ago(text: str) -> int:
     if match is None or not any(match.groups()):
         usage(f"a duration is written as P1DT2H30M10S, not {text!r}")
     days, hours, minutes, seconds = (float(each or 0) for each in match.groups())
-    ago = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    return int((datetime.now(UTC) - ago).timestamp() * 1000)
+    try:
+        ago = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        return max(0, int((datetime.now(UTC) - ago).timestamp() * 1000))
+    except OverflowError:
+        return 0

@@ -56,6 +56,8 @@ def produce(
 ) -> int:
     if key is not None and key_delimiter is not None:
         usage("-k gives every record the same key, -K takes it from the input; give one")
+    if key_delimiter == "":
+        usage("-K is at least one byte")
     if acks not in ACKS:
         usage(f"--acks is all or 1, not {acks!r}")
     shape = Shape(
@@ -121,9 +123,12 @@ def _from_json(piece: bytes, now: int, number: int) -> tuple[int | None, Record]
             (str(name), _bytes(value)) for name, value in zip(headers[::2], headers[1::2], strict=True)
         )
         partition = given.get("partition")
+        when = int(given.get("ts", now))
+        if not -1 <= when < 1 << 62:
+            raise ValueError(f"ts is {when}")
         record = Record(
             0,
-            int(given.get("ts", now)),
+            when,
             _bytes(given.get("key"), given.get("key_base64")),
             _bytes(given.get("payload"), given.get("payload_base64")),
             pairs,

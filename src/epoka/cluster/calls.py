@@ -48,7 +48,7 @@ class Caller:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if settings is not None and settings.tls:
                 self._socket = settings.ssl_context().wrap_socket(self._socket, server_hostname=host)
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             raise CallFailed(f"{self.address} cannot be reached: {_reason(error)}") from error
         self._stream = self._socket.makefile("rb")
         if settings is not None and settings.sasl:
