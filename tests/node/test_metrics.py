@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from epoka import Cluster
 from epoka.cluster.layout import METRICS
-from epoka.node.exposition import Family, several, written
+from epoka.node.exposition import LINES_AT_A_TIME, Family, several, written, written_in_slices
 from epoka.node.metrics_door import MAX_LINE_BYTES, MetricsDoor
 from tests.cluster.records import create_topic, write
 from tests.waiting import wait_until
@@ -48,6 +48,30 @@ def test_any_label_and_any_number_are_read_back(samples: dict[str, float]) -> No
     assert parsed(written([family]).decode()) == {
         ("epoka_x", (("l", key),)): float(value) for key, value in samples.items()
     }
+
+
+def test_slices_say_the_same_as_the_whole_and_leave_room_for_others() -> None:
+    turns = 0
+
+    def families() -> list[Family]:
+        return [several("epoka_x", "gauge", "x", (({"l": number}, number) for number in range(5000)))]
+
+    async def both() -> bytes:
+        nonlocal turns
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        text = await written_in_slices(families())
+        task.cancel()
+        return text
+
+    assert asyncio.run(both()) == written(families())
+    assert turns >= 5000 // LINES_AT_A_TIME
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,14 @@ its parser reads what is written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+LINES_AT_A_TIME = 500
 
 Labels = Mapping[str, object]
 
@@ -23,7 +26,8 @@ class Family(msgspec.Struct, frozen=True):
     kind: str
     """`counter` or `gauge`."""
     about: str
-    samples: tuple[tuple[Labels, float], ...]
+    samples: Iterable[tuple[Labels, float]]
+    """May be made while they are written."""
 
 
 def gauge(name: str, about: str, value: float, **labels: object) -> Family:
@@ -35,20 +39,32 @@ def counter(name: str, about: str, value: float, **labels: object) -> Family:
 
 
 def several(name: str, kind: str, about: str, samples: Iterable[tuple[Labels, float]]) -> Family:
-    return Family(name, kind, about, tuple(samples))
+    return Family(name, kind, about, samples)
 
 
 def written(families: Iterable[Family]) -> bytes:
+    """All of it at once."""
+    return ("\n".join(_lines(families)) + "\n").encode()
+
+
+async def written_in_slices(families: Iterable[Family]) -> bytes:
+    """The same, with room for others in between: a large broker has tens of thousands of lines."""
     lines = []
+    for line in _lines(families):
+        lines.append(line)
+        if len(lines) % LINES_AT_A_TIME == 0:
+            await asyncio.sleep(0)
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _lines(families: Iterable[Family]) -> Iterator[str]:
     for family in families:
-        lines.append(f"# HELP {family.name} {_escaped(family.about, quoted=False)}")
-        lines.append(f"# TYPE {family.name} {family.kind}")
+        yield f"# HELP {family.name} {_escaped(family.about, quoted=False)}"
+        yield f"# TYPE {family.name} {family.kind}"
         for labels, value in family.samples:
             told = ",".join(f'{name}="{_escaped(str(text), quoted=True)}"' for name, text in labels.items())
-            lines.append(
-                f"{family.name}{{{told}}} {_number(value)}" if told else f"{family.name} {_number(value)}"
-            )
-    return ("\n".join(lines) + "\n").encode()
+            named = f"{family.name}{{{told}}}" if told else family.name
+            yield f"{named} {_number(value)}"
 
 
 def _escaped(text: str, *, quoted: bool) -> str:

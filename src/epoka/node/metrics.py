@@ -2,7 +2,7 @@
 
 Names are Kafka's own where Kafka has the figure, as its usual exporter writes them; the others begin with
 `epoka_`. Nothing is counted while records flow, except requests and their bytes at the doors: the rest is
-looked up, a few hundred partitions at a time, so that a scrape of a large broker never holds up its loop.
+looked up, some partitions at a time, so that a scrape of a large broker holds its loop up for milliseconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from epoka.node.exposition import Family, counter, gauge, several
 from epoka.node.server import Listener
 from epoka.wire.apis import APIS
 
-PARTITIONS_AT_A_TIME = 500
+PARTITIONS_AT_A_TIME = 200
 PRODUCE, FETCH = 0, 1
 LED = {
     "leadercount": "Partitions that this broker leads.",
@@ -125,13 +125,13 @@ class Figures:
                 "kafka_server_brokertopicmetrics_messagesin_total",
                 "counter",
                 "Records that partitions led here have taken.",
-                (({"topic": topic}, count) for topic, count in sorted(self._messages_in.items())),
+                (({"topic": topic}, count) for topic, count in list(self._messages_in.items())),
             ),
             several(
                 "kafka_log_log_size",
                 "gauge",
                 "Bytes that the replicas of a topic have on this broker's disk.",
-                (({"topic": topic}, size) for topic, size in sorted(sizes.items())),
+                (({"topic": topic}, size) for topic, size in sizes.items()),
             ),
         ]
 

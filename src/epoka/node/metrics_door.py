@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from epoka.node.exposition import CONTENT_TYPE, Family, written
+from epoka.node.exposition import CONTENT_TYPE, Family, written_in_slices
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class MetricsDoor:
             return _page("405 Method Not Allowed", b"GET /metrics\n")
         if path != "/metrics":
             return _page("404 Not Found", b"GET /metrics\n")
-        body = written(await self._collect())
+        body = await written_in_slices(await self._collect())
         return _page("200 OK", body, CONTENT_TYPE, head=method == "HEAD")
 
 
