@@ -24,8 +24,12 @@ Cores                  `controller`, `broker(id)`, `is_up(id)`, `leads(id, topic
 Clients                `ask(id, message, version)`, `call(...)`, and the words in `sim/client.py`:
                        `create_topic`, `write`, `producing`, `produced`, `read`, `log_of`, `climb`,
                        `reassign`.
+Zookeeper mode         `World(mode="zookeeper", controllers=2)`; `keeper.expire(process)` ends a session.
 Record                 `ledger`, the events of all nodes in order; `broken`, whatever a core raised;
                        `trace_hash()`.
+
+For campaigns: `runner.run(seed, Options(...)) -> Result`, `fleet.campaign(seeds, options) -> Tally`,
+`shrink.shrink(seed, options)`, `runner.replay(schedule)`. See docs/simulator.md.
 """
 
 from epoka.sim import client
