@@ -46,10 +46,10 @@ function row(broker, faults) {
       onclick: (event) => event.target.closest("button, summary, details") || whyBroker(broker.id),
     },
     cell("Broker", {}, h("strong", {}, String(broker.id))),
-    cell("State", {}, badge(broker.state), broker.because && h("div", { class: "below" }, broker.because)),
+    cell("State", {}, badge(broker.state), broker.because && h("div", { class: "below" }, broker.because.replace(`broker ${broker.id} `, ""))),
     cell("Generation", { class: "mono" }, broker.generation ?? "–"),
     cell("Incarnation", { class: "mono faint", title: broker.incarnation }, broker.incarnation?.slice(0, 8) ?? "–"),
-    cell("For", { "data-since": broker.since_ms }, broker.since_ms ? since(broker.since_ms) : "–"),
+    cell("For", { class: "short", "data-since": broker.since_ms }, broker.since_ms ? since(broker.since_ms) : "–"),
     cell("Leads", { class: "num" }, number(broker.leads)),
     cell("Hosts", { class: "num" }, number(broker.hosts)),
     cell("Listens", { class: "mono faint" }, broker.endpoints.map((each) => h("div", {}, each)), broker.endpoints.length ? "" : "–"),
@@ -90,12 +90,14 @@ function verbs(broker) {
 
 async function act(verb, node, about = {}) {
   const whom = node === null ? "" : ` broker ${node}`;
-  toast(`${about.how ?? ""} ${verb}${whom}…`.trim());
+  const done = toast(`${about.how ?? ""} ${verb}${whom}…`.trim(), "busy");
   try {
     const outcome = await post("/api/faults", { verb, node, ...about });
     const lives = outcome.old !== undefined && outcome.old !== outcome.new;
     toast(`${verb}${whom}: done${lives ? `, generation ${outcome.old ?? "unknown"} → ${outcome.new ?? "unknown"}` : ""}`, "good");
   } catch (error) {
     toast(`${verb}${whom}: ${error.message}`, "bad");
+  } finally {
+    done();
   }
 }

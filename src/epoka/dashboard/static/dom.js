@@ -58,10 +58,13 @@ export function debounced(what, ms) {
   };
 }
 
+/** Say something at the bottom of the page for a while; returns how to take it back. */
 export function toast(text, tone = "") {
   const host = document.getElementById("toasts");
   const shown = h("div", { class: `toast ${tone}` }, text);
   host.append(shown);
   while (host.children.length > 4) host.firstChild.remove();
-  setTimeout(() => shown.remove(), 8000);
+  // What is under way is said until it is over.
+  if (tone !== "busy") setTimeout(() => shown.remove(), 8000);
+  return () => shown.remove();
 }

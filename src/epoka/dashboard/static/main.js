@@ -36,6 +36,7 @@ function route() {
       h("a", { href: `#/${key}`, "aria-current": key === shown && "page", title: `Key ${at + 1}` }, title),
     ),
   );
+  document.querySelector("#nav [aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 function link() {
