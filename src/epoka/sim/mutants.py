@@ -1,8 +1,9 @@
 """Rules taken away one at a time, in the simulator alone, to see whether anything notices.
 
 Every rule of `fencing/` is a mutant: it is switched off by its name. The others are patches: a core without
-one of its habits, for as long as a context lasts. A mutant that nothing notices is either redundant, which is
-shown by taking a second rule away with it (`pair`), or the generator is blind.
+one of its habits, for as long as a context lasts. A mutant that nothing notices is either redundant or the
+generator is blind; taking a second rule away with it (`pair`) tells which only if the pair is noticed more often
+than each of its rules alone.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Mutant(msgspec.Struct, frozen=True):
     patch: Callable[[ExitStack], None] | None = None
     world: Callable[[World], None] | None = None
     covered_by: str = ""
-    """Why nothing notices it alone: the rule that catches it as well."""
+    """Why nothing notices it alone, as far as the code can be read: an open question, not a proof."""
 
 
 MUTANTS: Final[dict[str, Mutant]] = {}
