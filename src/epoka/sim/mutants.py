@@ -2,8 +2,8 @@
 
 Every rule of `fencing/` is a mutant: it is switched off by its name. The others are patches: a core without
 one of its habits, for as long as a context lasts. A mutant that nothing notices is either redundant or the
-generator is blind; taking a second rule away with it (`pair`) tells which only if the pair is noticed more often
-than each of its rules alone.
+generator is blind; taking a second rule away with it (`pair`) tells which only if the pair is noticed more
+often than each of its rules alone.
 """
 
 from __future__ import annotations
