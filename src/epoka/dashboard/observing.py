@@ -23,7 +23,7 @@ from epoka.cluster.layout import ClusterFile, read_cluster_file
 from epoka.cluster.ports import HOST
 from epoka.cluster.status import ClusterStatus, cluster_status
 from epoka.cluster.watching import Watcher
-from epoka.dashboard.chronicle import REFUSALS, Chronicle, told
+from epoka.dashboard.chronicle import LIFE, REFUSALS, Chronicle, told
 from epoka.dashboard.feed import Feed
 from epoka.dashboard.health import broker_row, health
 from epoka.dashboard.lives import TimeLine, time_line
@@ -39,6 +39,8 @@ DOWN_S: Final = 0.5
 """How long to wait before a controller that did not answer is asked again."""
 SILENT_MS: Final = 3_000
 """An answer that takes longer than this means that nobody answers."""
+ENSEMBLE_S: Final = 2.0
+"""How long an answer of the ensemble is believed."""
 MOST_PUSHED: Final = 100
 """New refusals in one message; a page that needs more asks for them."""
 
@@ -56,11 +58,15 @@ class Observer:
         self._known: ClusterFile | None = None
         self._watcher: Watcher | None = None
         self._status: ClusterStatus | None = None
+        self._copied: tuple[int, int] | None = None
+        self._looked: tuple[object, ...] | None = None
+        self._ensemble_trouble: str | None = None
+        self._ask_ensemble_at = 0.0
         self._answered_ms = 0
         self._asking_since_ms = 0
         self._failure = ""
         self._line = TimeLine({}, [], [])
-        self._line_told: dict[str, Any] = {}
+        self._line_told: dict[str, Any] = msgspec.to_builtins(self._line)
         self._state: dict[str, Any] = {}
         self._publishing = threading.Lock()
         self._stop = threading.Event()
@@ -117,10 +123,10 @@ class Observer:
             self._asking_since_ms = 0
         self._answered_ms, self._failure = _now_ms(), ""
         # The watcher's image changes under its next read; pages get a copy that does not.
-        if self.tables is None or self.tables.image.offset != image.offset:
+        if self.tables is None or self._copied != (controller, image.offset):
             copy = ClusterImage()
             copy.copy_of(image)
-            self.tables = Tables(copy)
+            self.tables, self._copied = Tables(copy), (controller, image.offset)
         self._look(known, controller)
         return True
 
@@ -133,6 +139,12 @@ class Observer:
             except BadCluster:
                 # It ends just now.
                 states = {int(each): "stopped" for each in known.brokers}
+        problem = self._trouble(known)
+        # Counting costs a pass over every partition; most of the time nothing has changed.
+        looked = (self._copied, dict(states), problem)
+        if looked == self._looked:
+            return
+        self._looked = looked
         self._status = cluster_status(
             self.tables.image,
             cluster_id=known.cluster_id,
@@ -140,8 +152,15 @@ class Observer:
             controller=controller,
             expected=tuple(int(each) for each in known.brokers),
             nodes={each: (state, None) for each, state in states.items()} or None,
-            problem=trouble(known.zookeeper) if known.zookeeper else None,
+            problem=problem,
         )
+
+    def _trouble(self, known: ClusterFile) -> str | None:
+        """What is wrong with the ensemble, asked now and then."""
+        if known.zookeeper and time.monotonic() >= self._ask_ensemble_at:
+            self._ensemble_trouble = trouble(known.zookeeper)
+            self._ask_ensemble_at = time.monotonic() + ENSEMBLE_S
+        return self._ensemble_trouble
 
     def _ask(self) -> tuple[ClusterImage, int, ClusterFile]:
         if self._watcher is None or self._known is None:
@@ -184,22 +203,10 @@ class Observer:
         if not events:
             return
         self.chronicle.add(events)
-        line = time_line(self.chronicle.life_events())
-        told_line = msgspec.to_builtins(line, str_keys=True)
-        with self._publishing:
-            before, self._line, self._line_told = self._line_told, line, told_line
+        if any(event.kind in LIFE for event in events):
+            self._draw()
         if not self.feed.listeners:
             return
-        changed = {
-            "lanes": {
-                broker: lane
-                for broker, lane in told_line["lanes"].items()
-                if before.get("lanes", {}).get(broker) != lane
-            },
-            **{part: told_line[part] for part in ("reigns", "faults") if before.get(part) != told_line[part]},
-        }
-        if changed["lanes"] or len(changed) > 1:
-            self.feed.publish("timeline", changed)
         refused = [event for event in events if event.kind == "verdict" and event.verdict in REFUSALS]
         self.feed.publish(
             "ledger",
@@ -210,6 +217,23 @@ class Observer:
                 "brokers": sorted({event.broker for event in events if event.broker >= 0}),
             },
         )
+
+    def _draw(self) -> None:
+        """Draw the time line and publish the lanes that are not what they were."""
+        line = time_line(self.chronicle.life_events())
+        told_line = msgspec.to_builtins(line, str_keys=True)
+        with self._publishing:
+            before, self._line, self._line_told = self._line_told, line, told_line
+        changed = {
+            "lanes": {
+                broker: lane
+                for broker, lane in told_line["lanes"].items()
+                if before.get("lanes", {}).get(broker) != lane
+            },
+            **{part: told_line[part] for part in ("reigns", "faults") if before.get(part) != told_line[part]},
+        }
+        if changed["lanes"] or len(changed) > 1:
+            self.feed.publish("timeline", changed)
 
     # Telling.
 

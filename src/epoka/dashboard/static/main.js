@@ -51,7 +51,8 @@ function stale() {
   const host = document.getElementById("stale");
   const seen = store.state?.seen;
   let text = "";
-  if (!store.connected && store.state) text = "The dashboard's server does not answer. This is the last known state.";
+  if (store.over) text = "The dashboard was started anew. Open the address that it has printed.";
+  else if (!store.connected && store.state) text = "The dashboard's server does not answer. This is the last known state.";
   else if (seen && !seen.reachable) {
     text = seen.answered_ms
       ? `The controller does not answer. This is the state of ${lasting(now() - seen.answered_ms)} ago.`
@@ -111,4 +112,5 @@ window.addEventListener("hashchange", route);
 on("link", link);
 on("state", stale);
 setInterval(stale, 1000);
-connect().then(route);
+connect();
+route();

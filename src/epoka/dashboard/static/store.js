@@ -4,6 +4,7 @@ export const store = {
   timeline: null,
   session: { faults: false },
   connected: false,
+  over: false,
   skew_ms: 0,
 };
 
@@ -45,16 +46,28 @@ let source = null;
 let heard = 0;
 let retry = null;
 
-export async function connect() {
-  store.session = await get("/api/session").catch(() => store.session);
+export function connect() {
   open();
+  get("/api/session").then(
+    (session) => {
+      store.session = session;
+      if (store.state) tell("state");
+    },
+    () => {},
+  );
   setInterval(() => {
-    if (store.connected && Date.now() - heard > PATIENCE_MS) lost();
+    if (store.connected && !document.hidden && Date.now() - heard > PATIENCE_MS) lost();
   }, 1000);
+  // A browser has few connections for one server; a page that nobody sees gives its own back.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) source?.close();
+    else open();
+  });
 }
 
 function open() {
   retry = null;
+  heard = Date.now();
   source?.close();
   source = new EventSource("/api/feed");
   source.onerror = lost;
@@ -68,6 +81,7 @@ function open() {
     store.state = state;
     store.timeline = null;
     store.connected = true;
+    store.over = false;
     tell("state");
     tell("link");
     tell("anew");
@@ -95,8 +109,15 @@ function lost() {
   store.connected = false;
   source?.close();
   tell("link");
-  // A server that comes back has other secrets; then the session is over and only a new address helps.
   retry ??= setTimeout(open, 1000);
+  // A server that was started anew has other secrets: then this session is over, and only its address helps.
+  fetch("/api/session").then(
+    (response) => {
+      store.over = response.status === 401;
+      tell("link");
+    },
+    () => {},
+  );
 }
 
 /** The time line, whole the first time and kept up to date by deltas from then on. */
