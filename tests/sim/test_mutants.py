@@ -1,6 +1,6 @@
 """Rules that are needed: without them something notices, soon, when the faults aim at their race.
 
-Mutants that nothing has noticed yet (`covered_by`) are left out here; docs/track-record.md lists them as open.
+Mutants that nothing has noticed yet (`covered_by`) are left out; docs/track-record.md lists them as open.
 The seeds are those that profiles were tried on: this keeps what is known, it measures nothing.
 """
 
