@@ -154,3 +154,29 @@ def test_a_kind_that_nobody_knows_does_no_harm(told: Told) -> None:
     told("teleported", broker=2, broker_epoch=5)
     told.born(2, 9)
     assert told.lane(2).lives[-1].generation == 9
+
+
+def test_a_life_that_broker_and_controller_both_tell_of_is_one(told: Told) -> None:
+    told("registered", node=2, broker=2, broker_epoch=24)
+    told.born(2, 24)
+    (life,) = told.lane(2).lives
+    assert (life.from_ms, life.incarnation, life.ended) == (10, "incarnation-24", "")
+
+
+def test_a_session_that_ended_before_the_broker_was_back_makes_the_end_unclean(told: Told) -> None:
+    told.born(2, 24)
+    told.fault("kill", 2, "killed broker 2 for a fast bounce")
+    told("unregistered", broker=2, broker_epoch=24, detail="its session ended")
+    told.born(2, 34)
+    assert [life.ended for life in told.lane(2).lives] == ["unclean", ""]
+
+
+def test_a_life_that_was_fenced_for_a_while_and_killed_later_is_judged_by_what_was_seen_then(
+    told: Told,
+) -> None:
+    told.born(2, 24)
+    told("fenced", broker=2, broker_epoch=24)
+    told("unfenced", broker=2, broker_epoch=24)
+    told.fault("kill", 2, "killed broker 2")
+    told.born(2, 34)
+    assert told.lane(2).lives[0].ended == "fast bounce"

@@ -87,6 +87,8 @@ class _Drawing:
         self._violence: dict[int, LedgerEvent] = {}
         """The last thing that somebody did to end a broker's life, until its next life begins."""
         self._wiped: set[int] = set()
+        self._noticed: set[tuple[int, int]] = set()
+        """Broker and generation of every life whose end the controller saw before the next life began."""
 
     def take(self, event: LedgerEvent) -> None:
         if event.kind == "fault":
@@ -120,6 +122,10 @@ class _Drawing:
 
     def _begin(self, event: LedgerEvent) -> None:
         lives = self._lives.setdefault(event.broker, [])
+        if lives and lives[-1].generation == event.broker_epoch:
+            # In zookeeper mode the broker tells of it, and so does the controller.
+            lives[-1].incarnation = lives[-1].incarnation or event.given
+            return
         violence = self._violence.pop(event.broker, None)
         if lives:
             last = lives[-1]
@@ -129,7 +135,7 @@ class _Drawing:
                 last.ended = "clean" if clean else "unclean" if noticed else "fast bounce"
                 last.because = last.because or event.detail
                 self._end(last, last.spans[-1].from_ms if noticed else event.time_ms)
-            elif last.ended == "unclean" and (not last.spans or last.spans[-1].kind != "fenced"):
+            elif last.ended == "unclean" and (event.broker, last.generation) not in self._noticed:
                 # Killed, and back before the controller had noticed.
                 last.ended = "fast bounce"
             if event.broker in self._wiped or (violence is not None and "wiped bounce" in violence.detail):
@@ -146,6 +152,10 @@ class _Drawing:
         )
 
     def _go_on(self, life: Life, event: LedgerEvent) -> None:
+        if event.kind in ("fenced", "unregistered"):
+            self._noticed.add((event.broker, life.generation))
+        elif event.kind == "unfenced":
+            self._noticed.discard((event.broker, life.generation))
         if event.kind in ("ended", "unregistered"):
             if not life.ended:
                 stopping = any(span.kind == "stopping" for span in life.spans)
