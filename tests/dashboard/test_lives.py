@@ -180,3 +180,9 @@ def test_a_life_that_was_fenced_for_a_while_and_killed_later_is_judged_by_what_w
     told.fault("kill", 2, "killed broker 2")
     told.born(2, 34)
     assert told.lane(2).lives[0].ended == "fast bounce"
+
+
+def test_a_reign_has_the_epoch_that_its_controller_tells(told: Told) -> None:
+    told("active", node=100, given="7")
+    told("active", node=101, given="9")
+    assert [(each.node, each.number) for each in told.line.reigns] == [(100, 7), (101, 9)]

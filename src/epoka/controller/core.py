@@ -129,6 +129,7 @@ class ControllerCore:
         self.failed: str | None = None
         self._reading = Reading(self.state, log)
         self._push = None if controller_epoch is None else Push(self.state, controller_epoch)
+        self._mandate = "" if controller_epoch is None else str(controller_epoch)
         self._registry = None if self._push is None else RegistryMode(self.state, self._push, self._decide)
         self._imbalance_check_ms: int | None = None
         self._snapshot_offset = -1
@@ -237,11 +238,8 @@ class ControllerCore:
         if FEATURE_NAME not in image.features:
             born = FeatureLevelRecord(name=FEATURE_NAME, feature_level=state.config.initial_level)
             effects += self._guarded(lambda: self._carry_out(Decision(None, [born], because="born"), now))
-        effects.append(
-            self._report(
-                LedgerEvent(kind="active", detail=f"at offset {image.offset}, level {image.level}"), now
-            )
-        )
+        where = f"at offset {image.offset}, level {image.level}"
+        effects.append(self._report(LedgerEvent(kind="active", given=self._mandate, detail=where), now))
         return effects
 
     def handle(self, event: Event, now: int) -> list[Effect]:

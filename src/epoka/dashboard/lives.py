@@ -51,6 +51,7 @@ class Reign(msgspec.Struct):
 
     node: int
     number: int
+    """The controller epoch in zookeeper mode, in log mode how often the controller has begun."""
     from_ms: int
     to_ms: int | None = None
     detail: str = ""
@@ -182,7 +183,9 @@ class _Drawing:
     def _reign(self, event: LedgerEvent) -> None:
         if self._reigns:
             self._reigns[-1].to_ms = event.time_ms
-        self._reigns.append(Reign(event.node, len(self._reigns) + 1, event.time_ms, None, event.detail))
+        # In zookeeper mode a controller tells its epoch; in log mode there is one, and its lives are counted.
+        number = int(event.given) if event.given.isdecimal() else len(self._reigns) + 1
+        self._reigns.append(Reign(event.node, number, event.time_ms, None, event.detail))
 
     def _fault(self, event: LedgerEvent) -> None:
         verb, node = event.given, event.broker

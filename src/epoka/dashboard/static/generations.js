@@ -103,6 +103,8 @@ export function generations(host) {
   };
 }
 
+const mode = () => store.state?.cluster.mode;
+
 function tip(event) {
   const host = document.getElementById("tip");
   const text = event.target.closest?.("[data-tip]")?.dataset.tip;
@@ -143,8 +145,8 @@ function picture(line, from, until, width) {
     ),
     s("text", { x: 0, y: row(0) + ROW / 2 + 4, class: "lane" }, "Controller"),
     ...line.reigns.filter((each) => seen(each.from_ms, each.to_ms)).flatMap((each) => [
-      bar(each.from_ms, each.to_ms, 0, { class: `reign ${each.number % 2 ? "odd" : "even"}`, rx: 5, "data-tip": `controller ${each.node}, reign ${each.number}\nsince ${time(each.from_ms)}\n${each.detail}` }),
-      label(`${each.node} · ${each.number}`, each.from_ms, each.to_ms, 0, "on"),
+      bar(each.from_ms, each.to_ms, 0, { class: `reign ${each.number % 2 ? "odd" : "even"}`, rx: 5, "data-tip": `controller ${each.node}, ${mode() === "zookeeper" ? `epoch ${each.number}` : `start ${each.number}`}\nsince ${time(each.from_ms)}\n${each.detail}` }),
+      label(`${each.node} · ${mode() === "zookeeper" ? "epoch" : "start"} ${each.number}`, each.from_ms, each.to_ms, 0, "on"),
     ]).filter(Boolean),
   );
   const marks = [];
