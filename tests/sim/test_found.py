@@ -6,6 +6,7 @@ import pytest
 
 from epoka.broker import metadata_feed
 from epoka.sim import World, client
+from epoka.sim.process import Machine
 from epoka.wire.error_codes import ErrorCode
 
 
@@ -63,3 +64,24 @@ def test_a_leader_that_wrote_nothing_can_follow_one_that_has_older_records() -> 
     world.restart(1)
     world.run_until(lambda: sorted(world.partition("t").isr) == [1, 2, 3], 20_000)
     assert client.log_of(world, 2, "t") == [b"one"]
+
+
+def test_a_process_whose_id_another_one_got_does_not_take_up_what_that_one_leads() -> None:
+    """It goes on reading the log, which says "broker 1 leads" and means the other process."""
+    world = World()
+    client.create_topic(world, "t", (1,))
+    world.isolate(1, from_=[-1])
+    world.run_until(lambda: world.partition("t").leader == -1)
+    world.machines[51] = Machine(51, 1)
+    other = world.start_broker(1, 51)
+    assert other is not None
+    world.run_until(lambda: world.partition("t").leader == 1)
+    epoch = world.partition("t").leader_epoch
+    heartbeats = world.hold("BrokerHeartbeatRequest", sender=1)
+    registrations = world.hold("BrokerRegistrationRequest", sender=1)
+    world.mend(1, -1)
+    world.run(1_500)
+    heartbeats.release()
+    registrations.release()
+    replica = world.broker(1).replicas.by_name["t", 0]
+    assert replica.leader_epoch < epoch

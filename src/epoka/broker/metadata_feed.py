@@ -1,8 +1,9 @@
 """The broker's copy of the metadata log (log mode): fetch, replay into the image, act on what changed.
 
 The image is replaced only from here, batch by batch between two events, so a request sees one whole state of
-the cluster. A snapshot starts a new image. Nothing is acted on before the image holds this life's own
-registration: what the log says of earlier lives, such as that they lead, is not said of this one.
+the cluster. A snapshot starts a new image. Nothing is acted on unless the image holds this life's own
+registration: what the log says of an earlier life, or of another process that has got the id, such as that it
+leads, is not said of this one.
 """
 
 from __future__ import annotations
@@ -64,16 +65,20 @@ class MetadataFeed:
         if reply.snapshot:
             image = ClusterImage()
             delta = image.load(records, reply.end_offset - 1)
+            if not self._knows_own_life(image):
+                self.core.deadlines.at(now + RETRY_MS, self._fetch)
+                return
             self.core.replace_image(image, delta, now)
         elif records and reply.base_offset == self.core.image.offset + 1:
             image = self.core.image
             for offset, record in enumerate(records, reply.base_offset):
                 image.apply(record, offset)
-            if self._knows_own_life():
+            if self._knows_own_life(image):
                 self.core.apply(image.collected(), now)
         self._fetch(now)
         if records:
             self.core.lifecycle.caught_up(now)
 
-    def _knows_own_life(self) -> bool:
-        return self.core.image.offset >= self.core.lifecycle.broker_epoch
+    def _knows_own_life(self, image: ClusterImage) -> bool:
+        registration = image.broker(self.core.config.broker_id)
+        return registration is not None and registration.epoch == self.core.lifecycle.broker_epoch

@@ -412,7 +412,7 @@ def _waits_outlive_roles(stack: ExitStack) -> None:
     document="found by the simulator",
 )
 def _acts_before_own_registration(stack: ExitStack) -> None:
-    _replace(stack, metadata_feed.MetadataFeed, "_knows_own_life", lambda self: True)
+    _replace(stack, metadata_feed.MetadataFeed, "_knows_own_life", lambda self, image: True)
 
 
 @mutant("readers-see-everything", "consumers read past the high watermark", "lossy-leaders")
