@@ -90,12 +90,15 @@ def batch_of(
     codec: Codec = Codec.NONE,
     identity: Identity | None = None,
     base_sequence: int = -1,
+    most_bytes: int | None = None,
     kernel: ModuleType | None = None,
 ) -> bytearray:
-    """One record batch of some of the rows, all with one time."""
+    """One record batch of some of the rows, all with one time; `most_bytes` saves reckoning their size."""
     compiled_kernel = kernel or compiled()
     if compiled_kernel is not None and compiled_kernel is not _SLOW:
-        space = np.empty(int(sizes_of(rows)[chosen].sum()) + 16, np.uint8)
+        if most_bytes is None:
+            most_bytes = int(sizes_of(rows)[chosen].sum())
+        space = np.empty(most_bytes + 16, np.uint8)
         payload = space.data[: compiled_kernel.write(chosen, space, rows)]
     else:
         payload = memoryview(_write_slowly(rows, chosen))

@@ -6,6 +6,7 @@ copied before more is taken from this connection. Any failure ends the connectio
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from collections import deque
@@ -111,6 +112,14 @@ class Connection:
             self.close()
             raise ClientError(f"{self.name} answered another question than {known.name}")
         return answer
+
+    def answered(self) -> bool:
+        """Whether `take` would find something to read at once."""
+        if self.closed:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
 
     def version_for(self, known: Api, highest: int | None = None) -> int:
         """The highest version that both sides know."""

@@ -70,7 +70,10 @@ class BatchWriter:
             self._step()
 
     def nudge(self) -> None:
-        """Send what can be sent without waiting for an answer."""
+        """Take answers that have come and send what can be sent, without waiting for either."""
+        for node, (connection, _) in list(self._asked.items()):
+            if connection.answered():
+                self._take(node)
         self._send(only_free=True)
 
     def flush(self) -> None:
@@ -86,8 +89,10 @@ class BatchWriter:
         if not self._asked:
             self._rest(Unreachable("no partition has a leader"))
             return
-        node, (connection, sent) = next(iter(self._asked.items()))
-        del self._asked[node]
+        self._take(next(iter(self._asked)))
+
+    def _take(self, node: int) -> None:
+        connection, sent = self._asked.pop(node)
         try:
             answer = connection.take(wait_ms=self._settings.delivery_timeout_ms)
             self._judge(answer, sent)

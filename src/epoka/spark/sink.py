@@ -184,11 +184,11 @@ class _Task:
 
     def write(self, rows: pa.Table) -> None:
         content = _rows(rows)
+        sizes = sizes_of(content)
         for topic, chosen in self._by_topic(rows):
             for partition, part in self._by_partition(topic, rows, content, chosen):
-                self._write_part(topic, partition, content, part)
+                self._write_part(topic, partition, content, part, sizes)
         self._chunks += 1
-        self._writer.nudge()
 
     def finish(self) -> list[Acknowledged]:
         self._writer.flush()
@@ -240,17 +240,16 @@ class _Task:
         except TopicGone:
             raise BadOption(f"rows are to be written to {topic}, which does not exist") from None
 
-    def _write_part(self, topic: str, partition: int, rows: Rows, chosen: Longs) -> None:
-        sizes = np.cumsum(sizes_of(rows)[chosen])
+    def _write_part(self, topic: str, partition: int, rows: Rows, chosen: Longs, sizes: Longs) -> None:
+        ends = np.cumsum(sizes[chosen])
         limit = self._options.client.batch_bytes
-        start = 0
+        start = before = 0
         while start < len(chosen):
-            before = sizes[start - 1] if start else 0
-            end = max(int(np.searchsorted(sizes, before + limit, "right")), start + 1)
-            self._send(topic, partition, rows, chosen[start:end])
-            start = end
+            end = max(int(np.searchsorted(ends, before + limit, "right")), start + 1)
+            self._send(topic, partition, rows, chosen[start:end], int(ends[end - 1]) - before)
+            start, before = end, int(ends[end - 1])
 
-    def _send(self, topic: str, partition: int, rows: Rows, chosen: Longs) -> None:
+    def _send(self, topic: str, partition: int, rows: Rows, chosen: Longs, most_bytes: int) -> None:
         key = (topic, partition)
         identity, sequence = self._next_identity(key, len(chosen))
         batch = batch_of(
@@ -260,6 +259,7 @@ class _Task:
             codec=self._codec,
             identity=identity,
             base_sequence=sequence,
+            most_bytes=most_bytes,
         )
         outgoing = Outgoing(topic, partition, batch, len(chosen))
         if self._names.lasting and identity is not None:
@@ -267,6 +267,7 @@ class _Task:
                 self._ends[key] = self._client.offsets({key: -1})[key].offset
             self._unchecked[id(outgoing)] = (rows, chosen)
         self._writer.add(outgoing)
+        self._writer.nudge()
 
     def _next_identity(self, key: TopicPartition, count: int) -> tuple[Identity | None, int]:
         if not self._options.idempotent or self._options.client.acks != -1:
