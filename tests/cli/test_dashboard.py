@@ -14,6 +14,9 @@ import pytest
 from tests.cli.commands import epoka, first_line, foreground, inside, is_one_line
 from tests.waiting import wait_until
 
+# Commands without an address find the cluster that runs, and there may be only one.
+pytestmark = pytest.mark.xdist_group("epoka up")
+
 URL = r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}"
 
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-SERVED = ("test_dashboard.py", "test_gate.py")
+SERVED = ("test_dashboard.py", "test_gate.py", "test_zookeeper.py")
 MISSING = [name for name in ("starlette", "uvicorn", "httpx") if find_spec(name) is None]
 collect_ignore = list(SERVED) if MISSING else []
 
