@@ -93,7 +93,7 @@ def test_an_isolation_is_a_bar_and_a_fenced_span(page: Any, cluster: Cluster) ->
     healthy(page)
     show(page, "brokers", "tbody tr")
     press(page, 2, "isolate from brokers")
-    page.wait_for_selector(".toast.good:has-text('isolate broker 2: done')")
+    page.wait_for_selector(".toast.good:has-text('isolate broker 2 from brokers: done')")
     press(page, 2, "isolate from controller")
     page.wait_for_selector('tr[data-key="broker-2"] .badge.fenced')
     assert "heartbeat.session" in page.locator('tr[data-key="broker-2"]').inner_text()

@@ -46,7 +46,7 @@ function row(broker, faults) {
       onclick: (event) => event.target.closest("button, summary, details") || whyBroker(broker.id),
     },
     cell("Broker", {}, h("strong", {}, String(broker.id))),
-    cell("State", {}, badge(broker.state), broker.because && h("div", { class: "below" }, broker.because.replace(`broker ${broker.id} `, ""))),
+    cell("State", {}, badge(broker.state), h("div", { class: "below" }, why(broker))),
     cell("Generation", { class: "mono" }, broker.generation ?? "–"),
     cell("Incarnation", { class: "mono faint", title: broker.incarnation }, broker.incarnation?.slice(0, 8) ?? "–"),
     cell("For", { class: "short", "data-since": broker.since_ms }, broker.since_ms ? since(broker.since_ms) : "–"),
@@ -56,6 +56,9 @@ function row(broker, faults) {
     faults && cell("Do", {}, verbs(broker)),
   );
 }
+
+/** The reason without what the row says already. */
+const why = (broker) => broker.because.replace(/^broker \d+ (is (fenced|down|paused)\b[:,]? ?)?/, "");
 
 function verbs(broker) {
   const key = `verbs-${broker.id}`;
@@ -89,7 +92,7 @@ function verbs(broker) {
 }
 
 async function act(verb, node, about = {}) {
-  const whom = node === null ? "" : ` broker ${node}`;
+  const whom = (node === null ? "" : ` broker ${node}`) + (about.from_ ? ` from ${about.from_}` : "");
   const done = toast(`${about.how ?? ""} ${verb}${whom}…`.trim(), "busy");
   try {
     const outcome = await post("/api/faults", { verb, node, ...about });
