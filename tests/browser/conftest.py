@@ -63,7 +63,7 @@ def dashboard(cluster: Cluster) -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(browser: Any, dashboard: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+def page(browser: Any, dashboard: Any, cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A page with a session of its own; an error in its scripts fails the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 860}, **getattr(request, "param", {}))
     page = context.new_page()
@@ -80,5 +80,7 @@ def page(browser: Any, dashboard: Any, request: pytest.FixtureRequest) -> Iterat
     yield page
     page.screenshot(path=str(PICTURES / f"{request.node.name.replace('/', '-')}.png"))
     context.close()
+    # A test that failed half way must not fail those behind it.
+    cluster.heal()
     assert not problems
     assert not [url for url in foreign if not url.startswith(("data:", "blob:"))]
