@@ -6,6 +6,7 @@ From the files of a cluster on this machine, from the topic `__epoka_ledger` of 
 from __future__ import annotations
 
 import re
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -45,6 +46,9 @@ def show_ledger(
     json: bool,
 ) -> int:
     fits = _filter(rule, broker, topic, kind, refused)
+    if follow:
+        # A shell that starts a command behind its back has it ignore the signal; here it is the way to end.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with _source(bootstrap, data, file) as rounds:
         try:
             for first, events in _numbered(rounds):
