@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epoka.broker import metadata_feed
+from epoka.model.levels import FeatureLevel
 from epoka.sim import World, client
 from epoka.sim.process import Machine
 from epoka.wire.error_codes import ErrorCode
@@ -85,3 +86,16 @@ def test_a_process_whose_id_another_one_got_does_not_take_up_what_that_one_leads
     registrations.release()
     replica = world.broker(1).replicas.by_name["t", 0]
     assert replica.leader_epoch < epoch
+
+
+@pytest.mark.parametrize("level", list(FeatureLevel), ids=lambda level: level.label)
+def test_a_reassignment_ends_at_every_level(level: FeatureLevel) -> None:
+    """Below `heartbeats` leaders write ISRs themselves, and nobody looked whether that completed a
+    reassignment (zookeeper mode, seed 1034)."""
+    world = World(mode="zookeeper", level=level, brokers=4)
+    client.create_topic(world, "t", (1, 2, 3), min_insync_replicas="2")
+    world.run(50)
+    assert client.reassign(world, "t", 0, (2, 3, 4)) == ErrorCode.NONE
+    world.run_until(lambda: world.partition("t").replicas == (2, 3, 4), 5_000)
+    world.run_until(lambda: world.partition("t").leader in (2, 3, 4), 5_000)
+    assert not world.partition("t").adding and not world.partition("t").removing

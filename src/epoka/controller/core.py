@@ -331,7 +331,7 @@ class ControllerCore:
             topic = self.image.topic(record.topic_id)
             if topic is not None:
                 mode, name, index = self._registry, topic.name, record.partition_id
-                effects += self._decide(lambda m=mode, n=name, i=index: m.cleaned(n, i), now, None)  # type: ignore[misc]
+                effects += self._decide(lambda m=mode, n=name, i=index: m.follow_up(n, i), now, None)  # type: ignore[misc]
         return effects
 
     def _shared_log(self) -> SharedMetadataLog:

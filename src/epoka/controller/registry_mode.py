@@ -281,19 +281,19 @@ class RegistryMode:
 
         return self._decide(decide, now, None)
 
-    def cleaned(self, topic: str, index: int) -> Decision:
-        """A leader that was late in learning of `eligible-isr` may have written an ISR that it forbids."""
+    def follow_up(self, topic: str, index: int) -> Decision:
+        """What a leader's own write leads to: a reassignment that it completes is ended. And a leader that was
+        late in learning of `eligible-isr` may have written an ISR that it forbids."""
         state = self._state
         named, partition = state.image.topic(topic), state.image.partition(topic, index)
-        if named is None or partition is None or state.image.level < FeatureLevel.ELIGIBLE_ISR:
+        if named is None or partition is None:
             return Decision()
-        isr = [member for member in partition.isr if state.may_join_isr(member).accepted]
-        if len(isr) == len(partition.isr):
+        isr, rule, because = partition.isr, "leader.eligible", "the reassignment is complete"
+        if state.image.level >= FeatureLevel.ELIGIBLE_ISR:
+            isr = tuple(member for member in isr if state.may_join_isr(member).accepted)
+            if len(isr) < len(partition.isr):
+                rule, because = "isr.eligible", "written without being asked"
+        if isr == partition.isr and not partition.adding and not partition.removing:
             return Decision()
         record = change(named.id, index, partition, state.may_lead(), isr=isr)
-        return Decision(
-            None,
-            [] if record is None else [record],
-            rule="isr.eligible",
-            because="written without being asked",
-        )
+        return Decision(None, [] if record is None else [record], rule=rule, because=because)

@@ -209,7 +209,11 @@ class Checkers:
 
     def quorum(self, process: Process, key: Key, replica: Replica) -> None:
         """Invariant 3: whoever could be elected is counted on."""
-        state = self.truth.partition(*key)
+        truth, keeper = self.truth, self.world.keeper
+        if keeper is not None and truth.level < FeatureLevel.HEARTBEATS:
+            # Leaders write there themselves; the controller hears of it later and can't decide on less.
+            truth = keeper.image
+        state = truth.partition(*key)
         assert state is not None and replica.leadership is not None
         maximal = replica.leadership.maximal_isr
         for member in state.isr:
