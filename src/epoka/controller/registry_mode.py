@@ -282,8 +282,8 @@ class RegistryMode:
         return self._decide(decide, now, None)
 
     def follow_up(self, topic: str, index: int) -> Decision:
-        """What a leader's own write leads to: a reassignment that it completes is ended. And a leader that was
-        late in learning of `eligible-isr` may have written an ISR that it forbids."""
+        """What a leader's own write leads to: a reassignment that it completes is ended, and an ISR that
+        `eligible-isr` forbids, by a leader that was late in learning of the level, is put right."""
         state = self._state
         named, partition = state.image.topic(topic), state.image.partition(topic, index)
         if named is None or partition is None:
