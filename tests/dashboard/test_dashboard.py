@@ -128,6 +128,7 @@ def test_an_unclean_bounce_is_seen_as_it_happens_and_explained_afterwards(
     healthy(client)
     heard = Heard(client)
     wait_until(lambda: heard.of("state"), "the whole state once")
+    wait_until(lambda: "2" in ask(client, "/api/timeline")["lanes"], "the ledger to be read")
     timeline = ask(client, "/api/timeline")
     old, new = cluster.bounce(2, "unclean")
 

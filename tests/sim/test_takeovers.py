@@ -56,3 +56,20 @@ def test_a_broker_that_bounced_without_a_controller_leaves_the_isr(level):
     world.heal()
     world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3], 10_000)
     assert client.log_of(world, 2, "orders") == [b"precious"]
+
+
+@pytest.mark.parametrize("level", list(FeatureLevel))
+def test_a_broker_that_came_back_before_the_takeover_leads_what_waited_for_it(level):
+    world = World(mode="zookeeper", level=level, controllers=2)
+    client.create_topic(world, "orders", (1,))
+    world.run(50)
+    assert client.write(world, 1, "orders", b"precious") == ErrorCode.NONE
+    world.stop_cleanly(1)
+    world.run_until(lambda: world.partition("orders").leader == -1, 5_000)
+    world.run_until(lambda: world.controller.image.broker(1) is None, 5_000)
+    world.crash(CONTROLLER)
+    world.restart(1)
+    world.run_until(lambda: world.address_of(CONTROLLER) == 101 and world.is_up(CONTROLLER))
+    world.run_until(lambda: world.partition("orders").leader == 1, 5_000)
+    world.run_until(lambda: world.leads(1, "orders"), 5_000)
+    assert client.log_of(world, 1, "orders") == [b"precious"]

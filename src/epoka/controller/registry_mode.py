@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -74,6 +75,9 @@ class RegistryMode:
         if takeover:
             for broker_id in registry.strangers(state):
                 effects += self._decide(self._left(broker_id), now, None)
+            # Who came back while there was no controller is no news to this one, and still may be waited for.
+            for entry in picture.registrations:
+                effects += self._decide(partial(registry.start_up, state, entry.id), now, None)
         for entry in picture.registrations:
             self._keep_session(entry.id, now)
         push.ready = True
