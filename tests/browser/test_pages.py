@@ -96,7 +96,7 @@ def test_an_isolation_is_a_bar_and_a_fenced_span(page: Any, cluster: Cluster) ->
     page.wait_for_selector(".toast.good:has-text('isolate broker 2 from brokers: done')")
     press(page, 2, "isolate from controller")
     page.wait_for_selector('tr[data-key="broker-2"] .badge.fenced')
-    assert "heartbeat.session" in page.locator('tr[data-key="broker-2"]').inner_text()
+    page.wait_for_selector("tr[data-key='broker-2']:has-text('heartbeat.session')")
     page.screenshot(path=str(PICTURES / "brokers-one-fenced.png"))
     page.click("text=Heal all isolations")
     page.wait_for_selector('tr[data-key="broker-2"] .badge.active')

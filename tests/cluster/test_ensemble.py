@@ -11,7 +11,7 @@ THREE = "one:1,two:2,three:3/here"
 
 def told(*states: str) -> str | None:
     by_port = dict(zip((1, 2, 3), states, strict=True))
-    return trouble(THREE, lambda host, port: by_port[port])
+    return trouble(THREE, lambda host, port: None if by_port[port] == "down" else by_port[port])
 
 
 @pytest.mark.parametrize("third", ["serving", "waiting", "down"])

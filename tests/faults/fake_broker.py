@@ -12,8 +12,7 @@ from types import TracebackType
 
 from epoka.coordination.zookeeper.registry import RegisteredBroker, Registry
 from epoka.coordination.zookeeper.session import Session
-from epoka.model.levels import FeatureLevel
-from epoka.model.registrations import CONTROL_LISTENER, Endpoint
+from epoka.model.registrations import CONTROL_LISTENER, WITHOUT_HEARTBEATS, Endpoint
 from epoka.wire.apis import APIS
 from epoka.wire.frame import decode_request_header, encode_response
 
@@ -45,7 +44,7 @@ class FakeBroker:
         self._session.open(10_000)
         endpoint = Endpoint(CONTROL_LISTENER, HOST, self._server.server_address[1])
         registered = Registry(self._session).register(
-            self._id, endpoints=[endpoint], level=FeatureLevel.LEGACY, now_ms=time.time_ns() // 1_000_000
+            self._id, endpoints=[endpoint], version=WITHOUT_HEARTBEATS, now_ms=time.time_ns() // 1_000_000
         )
         assert isinstance(registered, RegisteredBroker)
         self.generation = registered.generation

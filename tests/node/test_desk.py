@@ -13,7 +13,7 @@ if MISSING is not None:
     pytest.skip(MISSING, allow_module_level=True)
 
 from epoka.coordination.zookeeper.session import Interrupted
-from epoka.node.zookeeper import Desk
+from epoka.node.desk import Desk
 
 
 def test_jobs_are_done_in_their_order_and_the_same_one_waits_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,13 +45,18 @@ Trace = list[Seen]
 
 @contextmanager
 def recorded() -> Iterator[Batches]:
-    """Every batch that a controller in log mode appends to its log, with its offset."""
+    """Every batch that a simulated controller in log mode appends to its log, with its offset.
+
+    A real cluster, kept for other tests, may be at work in other threads of this process.
+    """
     batches: Batches = []
     append: Callable[..., int] = StoredMetadataLog.append
+    simulation = threading.get_ident()
 
     def recording(self: StoredMetadataLog, records: Any) -> int:
         base_offset = append(self, records)
-        batches.append((base_offset, [decode_record(each) for each in records]))
+        if threading.get_ident() == simulation:
+            batches.append((base_offset, [decode_record(each) for each in records]))
         return base_offset
 
     with patch.object(StoredMetadataLog, "append", recording):

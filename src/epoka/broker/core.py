@@ -161,7 +161,7 @@ class BrokerCore:
                 )
             )
             return
-        if self._is_early(request):
+        if handler.control and self._is_early(request):
             self._early.append(request)
             return
         self.lifecycle.notice_silence(now)

@@ -13,12 +13,9 @@ from epoka.broker.control_feed import ControlFeed
 from epoka.broker.lifecycle import STARTING_INTERVAL_MS, STOPPING_INTERVAL_MS, Lifecycle, LifeState
 from epoka.model.events import CONTROLLER, Register
 from epoka.model.levels import FeatureLevel
+from epoka.model.registrations import WITH_HEARTBEATS, WITHOUT_HEARTBEATS
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import controlled_shutdown, metadata_heartbeat
-
-WITHOUT_HEARTBEATS = 4
-WITH_HEARTBEATS = 5
-"""Versions of a registration."""
 
 INACTIVE, ACTIVE, STOPPING = 1, 2, 3
 """KIP-343's states; 0 is what a controller answers that has not heard of the broker yet."""

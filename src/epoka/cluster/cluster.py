@@ -202,8 +202,8 @@ class Cluster:
     @property
     def controller_id(self) -> int:
         """The controller; in zookeeper mode the one that answered last."""
-        self.layout  # noqa: B018
-        return self._watcher.controller if self._watcher is not None else self.layout.controller.id
+        first = self.layout.controller.id
+        return first if self._watcher is None else self._watcher.controller
 
     @property
     def controller_ids(self) -> tuple[int, ...]:

@@ -20,11 +20,8 @@ from epoka.model.events import RegistryChanged, RegistryEntry
 from epoka.model.ids import BrokerEpoch, BrokerId
 from epoka.model.image import register_broker_record
 from epoka.model.levels import FeatureLevel
-from epoka.model.registrations import BrokerRegistration
+from epoka.model.registrations import WITH_HEARTBEATS, BrokerRegistration
 from epoka.wire.messages.metadata_records import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
-
-HEARTBEATS_SINCE = 5
-"""The first version of a registration whose broker sends heartbeats."""
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -63,7 +60,7 @@ def is_bounce(state: ControllerState, broker: BrokerRegistration, epoch: int) ->
 
 
 def beats(entry: RegistryEntry) -> bool:
-    return entry.version >= HEARTBEATS_SINCE
+    return entry.version >= WITH_HEARTBEATS
 
 
 def end(state: ControllerState, broker: BrokerRegistration, because: str) -> Decision:

@@ -24,7 +24,7 @@ from epoka.model.events import Effect, RegistryChanged, RegistryEntry, Request
 from epoka.model.ids import BrokerId
 from epoka.model.levels import FeatureLevel
 from epoka.model.records import MetadataRecord
-from epoka.model.registrations import BrokerRegistration
+from epoka.model.registrations import WITH_HEARTBEATS, BrokerRegistration
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from epoka.wire.messages.metadata_heartbeat import MetadataHeartbeatRequest, MetadataHeartbeatResponse
@@ -76,7 +76,7 @@ class RegistryMode:
             for broker_id in registry.strangers(state):
                 effects += self._decide(self._left(broker_id), now, None)
             # Who came back while there was no controller is no news to this one, and still may be waited for.
-            for entry in picture.registrations:
+            for entry in changes.living:
                 effects += self._decide(partial(registry.start_up, state, entry.id), now, None)
         for entry in picture.registrations:
             self._keep_session(entry.id, now)
@@ -117,7 +117,7 @@ class RegistryMode:
                 self._state.sessions.heard(broker.id, broker.epoch, now)
 
     def _beats(self, broker_id: int) -> bool:
-        return self._versions.get(broker_id, 0) >= registry.HEARTBEATS_SINCE
+        return self._versions.get(broker_id, 0) >= WITH_HEARTBEATS
 
     # Heartbeats.
 
@@ -161,7 +161,7 @@ class RegistryMode:
         entry = RegistryEntry(
             broker.id,
             epoch,
-            self._versions.get(broker.id, registry.HEARTBEATS_SINCE),
+            self._versions.get(broker.id, WITH_HEARTBEATS),
             broker.endpoints,
             broker.rack,
             broker.features,

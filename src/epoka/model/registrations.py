@@ -11,6 +11,11 @@ from epoka.model.ids import BrokerEpoch, BrokerId
 CONTROL_LISTENER = "CONTROL"
 """The name of the endpoint on which brokers and controllers, and nobody else, talk to each other."""
 
+WITHOUT_HEARTBEATS = 4
+WITH_HEARTBEATS = 5
+"""Versions of a registration in zookeeper mode. A broker that sends heartbeats is inactive until one of them
+asks for more (KIP-343); an older one is always active."""
+
 
 class Endpoint(msgspec.Struct, frozen=True):
     name: str

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -41,6 +40,7 @@ from epoka.model.levels import FEATURE_NAME, FeatureLevel
 from epoka.model.registrations import Endpoint, Feature
 from epoka.node.client import Address
 from epoka.node.config import NodeConfig
+from epoka.node.desk import Desk
 from epoka.node.office import Elected, ForMandate, Over
 
 log = logging.getLogger(__name__)
@@ -62,59 +62,6 @@ class Tell(Protocol):
 
     def crash(self, error: Exception) -> None:
         """A defect of ours."""
-
-
-class Desk:
-    """One thread for everything that may have to wait. What is already asked for is not asked for twice."""
-
-    def __init__(self, name: str) -> None:
-        self._jobs: deque[tuple[str, Callable[[], None]]] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-        self._broken: Callable[[Exception], None] = lambda error: None
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-
-    def start(self, broken: Callable[[Exception], None]) -> None:
-        self._broken = broken
-        self._thread.start()
-
-    def ask(self, key: str, job: Callable[[], None]) -> None:
-        """Do the job after those before it; one with the same key that still waits is enough."""
-        with self._changed:
-            if not self._closed and all(key != waiting for waiting, _ in self._jobs):
-                self._jobs.append((key, job))
-                self._changed.notify()
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    def pause(self, seconds: float) -> None:
-        """For the job at work: wait, but not beyond the end."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed, seconds)
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._jobs.clear()
-            self._changed.notify_all()
-
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or bool(self._jobs))
-                if self._closed:
-                    return
-                _, job = self._jobs.popleft()
-            try:
-                job()
-            except ZooKeeperError as error:
-                if not self._closed:
-                    log.warning("%s", error)
-            except Exception as error:
-                self._broken(error)
-                return
 
 
 class Ties:
@@ -227,13 +174,12 @@ class BrokerTies(Ties):
         if self._registered_in == self.session.id:
             return
         began = time.monotonic()
-        level = FeatureLevel.HEARTBEATS if self._version >= 5 else FeatureLevel.LEGACY
         while not self._desk.closed:
             try:
                 outcome = self._registry.register(
                     self.node_id,
                     endpoints=self._endpoints,
-                    level=level,
+                    version=self._version,
                     now_ms=time.time_ns() // 1_000_000,
                     rack=self._rack,
                     features=(Feature(FEATURE_NAME, int(min(FeatureLevel)), int(max(FeatureLevel))),),

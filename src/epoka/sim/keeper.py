@@ -15,7 +15,6 @@ from uuid import UUID
 import msgspec
 
 from epoka.controller.metadata_log import Loaded, MetadataLogFailed, Overtaken, take
-from epoka.controller.registry import HEARTBEATS_SINCE
 from epoka.model.events import (
     Event,
     IsrChanged,
@@ -31,7 +30,7 @@ from epoka.model.ids import BrokerEpoch, BrokerId
 from epoka.model.image import ClusterImage, register_broker_record
 from epoka.model.levels import FEATURE_NAME, FeatureLevel
 from epoka.model.records import MetadataRecord, decode_record, encode_record
-from epoka.model.registrations import BrokerRegistration, Endpoint, Feature
+from epoka.model.registrations import WITH_HEARTBEATS, BrokerRegistration, Endpoint, Feature
 from epoka.wire.messages.metadata_records import PartitionChangeRecord, RegisterBrokerRecord
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ class Keeper:
         """A broker begins another session, and with it a generation; a controller leaves its office."""
         if process.is_broker:
             self._open(process)
-            self.perform(process, Register(self._asked.get(process.life, HEARTBEATS_SINCE)))
+            self.perform(process, Register(self._asked.get(process.life, WITH_HEARTBEATS)))
         else:
             self.world.end_process(process)
 
@@ -274,7 +273,7 @@ class Keeper:
             stopping = self._stopping.get(entry.id) == known.epoch
             records.append(register_broker_record(_registration(known, stopping=stopping)))
         for broker_id, epoch in sorted(before.items()):
-            ended = RegistryEntry(broker_id, epoch, HEARTBEATS_SINCE)
+            ended = RegistryEntry(broker_id, epoch, WITH_HEARTBEATS)
             records.append(register_broker_record(_registration(ended, stopping=False)))
         self.untold.clear()
         self.image = ClusterImage()
@@ -433,7 +432,7 @@ def _registration(entry: RegistryEntry, *, stopping: bool) -> BrokerRegistration
         entry.endpoints,
         entry.features,
         entry.rack,
-        fenced=entry.version >= HEARTBEATS_SINCE,
+        fenced=entry.version >= WITH_HEARTBEATS,
         in_controlled_shutdown=stopping,
     )
 

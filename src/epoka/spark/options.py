@@ -119,7 +119,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         min_offsets_per_trigger=least,
         max_trigger_delay_ms=_duration_ms(options, "maxTriggerDelay", 15 * 60_000),
         max_bytes_per_trigger=_size(options, "maxBytesPerTrigger"),
-        columns=_columns(options),
+        columns=columns_of(options),
         pushdown=_truth(options, "pushdown", False),
         commit_group=_commit_group(options, streaming),
         poll_timeout_ms=poll_ms,
@@ -252,7 +252,7 @@ def _check_batch_ends(starting: Where, ending: Where) -> None:
             raise BadOption(f"{key[0]}-{key[1]} would begin at offset {first} and end before, at {end}")
 
 
-def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
+def columns_of(options: Mapping[str, str]) -> tuple[str, ...]:
     usual = (*COLUMNS, HEADERS) if _truth(options, "includeHeaders", False) else COLUMNS
     if "columns" not in options:
         return usual

@@ -44,9 +44,9 @@ class EpokaSource(DataSource):
 
     def schema(self) -> str:
         # Options are the same for batches and streams as far as columns go; a stream's are checked later.
-        from epoka.spark.options import _columns
+        from epoka.spark.options import columns_of
 
-        columns = _columns({name.lower(): value for name, value in self.options.items()})
+        columns = columns_of({name.lower(): value for name, value in self.options.items()})
         return ", ".join(f"{name} {_SQL_TYPES[name]}" for name in columns)
 
     def reader(self, schema: Any) -> TopicReader:

@@ -17,7 +17,7 @@ from epoka.coordination.zookeeper.znodes import ControllerZnode
 from epoka.model.image import ClusterImage
 from epoka.model.levels import FEATURE_NAME, HIGHEST, FeatureLevel
 from epoka.model.records import MetadataRecord, decode_record, encode_record
-from epoka.model.registrations import Endpoint, Feature
+from epoka.model.registrations import WITH_HEARTBEATS, WITHOUT_HEARTBEATS, Endpoint, Feature
 from epoka.wire.messages import metadata_records as m
 from tests.waiting import wait_until
 
@@ -54,7 +54,7 @@ def register(
     registered = Registry(session).register(
         broker_id,
         endpoints=endpoints(broker_id),
-        level=level,
+        version=WITH_HEARTBEATS if level >= FeatureLevel.HEARTBEATS else WITHOUT_HEARTBEATS,
         now_ms=NOW_MS,
         features=FEATURES,
         **options,

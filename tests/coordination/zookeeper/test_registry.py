@@ -14,14 +14,15 @@ from epoka.coordination.zookeeper import paths
 from epoka.coordination.zookeeper.operations import Create, Delete, Node, SetData
 from epoka.coordination.zookeeper.registry import IdInUse, RegisteredBroker, Registry
 from epoka.coordination.zookeeper.session import Session, ZooKeeperError
-from epoka.model.levels import FEATURE_NAME, HIGHEST, FeatureLevel
+from epoka.model.levels import FEATURE_NAME, FeatureLevel
+from epoka.model.registrations import WITH_HEARTBEATS
 from tests.coordination.zookeeper.people import FEATURES, NOW_MS, Open, cut, endpoints, expire, register
 from tests.waiting import wait_until
 
 
 def attempt(session: Session, broker_id: int, wait_ms: int = 0) -> RegisteredBroker | IdInUse:
     return Registry(session).register(
-        broker_id, endpoints=endpoints(broker_id), level=HIGHEST, now_ms=NOW_MS, wait_ms=wait_ms
+        broker_id, endpoints=endpoints(broker_id), version=WITH_HEARTBEATS, now_ms=NOW_MS, wait_ms=wait_ms
     )
 
 

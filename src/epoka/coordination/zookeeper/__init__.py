@@ -9,6 +9,7 @@
     state                  the port that the controller core appends to
     isr, settings          what leaders write and what brokers read themselves
     identity               the cluster's id
+    probe                  what one server says of itself
     server, keeper         a real ensemble on this machine, from the jars that PySpark installs
 
 What talks to an ensemble needs kazoo; nothing here is imported unless the mode is asked for.

@@ -23,8 +23,6 @@ from epoka.coordination.zookeeper import paths
 from epoka.coordination.zookeeper.operations import NO_NODE, NODE_EXISTS, Delete, Node, Refused, SetData
 from epoka.coordination.zookeeper.session import Interrupted, Session, Watch, ZooKeeperError
 from epoka.coordination.zookeeper.znodes import (
-    HEARTBEAT_VERSION,
-    NO_GENERATION_VERSION,
     BadZnode,
     BrokerZnode,
     decode_broker,
@@ -32,7 +30,6 @@ from epoka.coordination.zookeeper.znodes import (
 )
 from epoka.model.events import RegistryChanged, RegistryEntry
 from epoka.model.ids import BrokerEpoch, BrokerId
-from epoka.model.levels import FeatureLevel
 from epoka.model.registrations import BrokerRegistration, Endpoint, Feature
 
 _MOST_SWEEPS: Final = 100
@@ -111,7 +108,7 @@ class Registry:
         broker_id: int,
         *,
         endpoints: Sequence[Endpoint],
-        level: FeatureLevel,
+        version: int,
         now_ms: int,
         rack: str | None = None,
         features: Sequence[Feature] = (),
@@ -123,7 +120,6 @@ class Registry:
         its generation. One of anybody else's living session is waited for up to `wait_ms`: a broker that was
         killed and is started again finds its own last session, which ZooKeeper has yet to give up.
         """
-        version = HEARTBEAT_VERSION if level >= FeatureLevel.HEARTBEATS else NO_GENERATION_VERSION
         broker = BrokerZnode(version, tuple(endpoints), rack, tuple(features))
         path, data = paths.broker(broker_id), encode_broker(broker, now_ms)
         deadline = time.monotonic() + wait_ms / 1000

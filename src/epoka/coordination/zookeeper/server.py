@@ -23,13 +23,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from epoka.coordination.zookeeper import probe
+
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 10.0
 TICK_MS: Final = 500
 """Sessions end on a tick, and last two ticks at least."""
 _LOOK_AGAIN_S: Final = 0.02
-_PROBE_TIMEOUT_S: Final = 2.0
 _LOG_LINES: Final = 8
 
 _MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -123,18 +124,8 @@ class _Node:
 
     def mode(self) -> str | None:
         """`standalone`, `leader`, `follower`; None while it does not serve."""
-        try:
-            with socket.create_connection((HOST, self.client_port), _PROBE_TIMEOUT_S) as probe:
-                probe.settimeout(_PROBE_TIMEOUT_S)
-                probe.sendall(b"srvr")
-                answer = b"".join(iter(lambda: probe.recv(4096), b""))
-        except OSError:
-            return None
-        for line in answer.decode(errors="replace").splitlines():
-            name, _, value = line.partition(": ")
-            if name == "Mode":
-                return value.strip()
-        return None
+        found = probe.mode(HOST, self.client_port)
+        return None if found in (probe.WAITING, probe.UNKNOWN) else found
 
     def failure(self, what: str) -> ZooKeeperUnavailable:
         try:

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from epoka.model.ids import BrokerId, LeaderEpoch, PartitionEpoch
 from epoka.model.partitions import PartitionState
-from epoka.model.registrations import Endpoint, Feature
+from epoka.model.registrations import WITH_HEARTBEATS, Endpoint, Feature
 
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 IdOrNone = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
@@ -27,10 +27,6 @@ Ids = tuple[Id, ...]
 
 MAX_PARTITIONS: Final = 200_000
 """Of one topic. Its assignment would be far too large for a node; a larger index is somebody's mistake."""
-
-NO_GENERATION_VERSION: Final = 4
-HEARTBEAT_VERSION: Final = 5
-"""A broker registered with this version or a later one sends heartbeats (KIP-343)."""
 
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.\-]+)://(?:\[([^\]]*)\]|([^:\[\]]*)):(\d{1,5})")
@@ -72,7 +68,7 @@ class BrokerZnode(msgspec.Struct, frozen=True):
     @property
     def heartbeats(self) -> bool:
         """Whether the broker sends heartbeats; an older one is always active."""
-        return self.version >= HEARTBEAT_VERSION
+        return self.version >= WITH_HEARTBEATS
 
     @property
     def address(self) -> str:
@@ -121,7 +117,7 @@ def encode_broker(broker: BrokerZnode, now_ms: int) -> bytes:
 
 
 def decode_broker(path: str, data: bytes) -> BrokerZnode:
-    content = _decode(path, data, _BrokerJson, range(1, HEARTBEAT_VERSION + 1))
+    content = _decode(path, data, _BrokerJson, range(1, WITH_HEARTBEATS + 1))
     if content.endpoints is None:
         if not content.host or not 0 < content.port < 65536:
             raise BadZnode(path, "it names no address")
