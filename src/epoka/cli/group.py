@@ -12,6 +12,7 @@ import msgspec
 from epoka.cli import groups
 from epoka.cli.brokers import EARLIEST, LATEST, Brokers, TopicPartition, asking, name
 from epoka.cli.output import EXIT_GOOD, Failed, plural, say, say_json, table, usage
+from epoka.client.groups import Group
 
 IDLE = ("Empty", "Dead")
 
@@ -162,9 +163,7 @@ def delete_group(group: str, bootstrap: str | None, data: Path | None, json: boo
     return EXIT_GOOD
 
 
-def _offset_lines(
-    brokers: Brokers, known: groups.Group, offsets: dict[TopicPartition, int]
-) -> list[OffsetLine]:
+def _offset_lines(brokers: Brokers, known: Group, offsets: dict[TopicPartition, int]) -> list[OffsetLine]:
     owners = {each: member for member in known.members for each in member.partitions}
     wanted = sorted({*offsets, *owners})
     there = {

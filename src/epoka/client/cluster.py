@@ -237,13 +237,7 @@ class ClusterClient:
         """Store offsets for a group that has no members."""
 
         def ask() -> None:
-            request = find_coordinator.FindCoordinatorRequest(key=group, key_type=GROUP)
-            someone = self.anyone()
-            # From version 4 on a request names many groups; one is all that is needed here.
-            asked = someone.ask(request, version=someone.version_for(api(request), highest=3))
-            if asked.error_code:
-                raise Refused(f"coordinator of {group}", ErrorCode.of(asked.error_code))
-            self._addresses[asked.node_id] = (asked.host, asked.port)
+            coordinator = self.coordinator(group)
             by_topic: dict[str, list[Any]] = {}
             for (topic, partition), offset in sorted(offsets.items()):
                 by_topic.setdefault(topic, []).append(
@@ -251,7 +245,7 @@ class ClusterClient:
                         partition_index=partition, committed_offset=offset, committed_metadata=""
                     )
                 )
-            answer = self.node(asked.node_id).ask(
+            answer = self.node(coordinator).ask(
                 offset_commit.OffsetCommitRequest(
                     group_id=group,
                     topics=tuple(
@@ -268,7 +262,23 @@ class ClusterClient:
 
         self.patiently(f"commit of group {group}", ask)
 
+    def coordinator(self, group: str) -> int:
+        """The broker that keeps a group, asked for once."""
+        request = find_coordinator.FindCoordinatorRequest(key=group, key_type=GROUP)
+        someone = self.anyone()
+        # From version 4 on a request names many groups; one is all that is needed here.
+        asked = someone.ask(request, version=someone.version_for(api(request), highest=3))
+        if asked.error_code:
+            raise Refused(f"coordinator of {group}", ErrorCode.of(asked.error_code))
+        self._addresses[asked.node_id] = (asked.host, asked.port)
+        return int(asked.node_id)
+
     # Connections.
+
+    def brokers(self) -> list[int]:
+        """Every broker that the cluster names now."""
+        self._learn(self.anyone().ask(metadata.MetadataRequest(topics=(), allow_auto_topic_creation=False)))
+        return sorted(self._addresses)
 
     def anyone(self) -> Connection:
         """A connection to some broker: one that is open, or the first that answers."""

@@ -2,6 +2,7 @@
 
 A follower comes through the control listener, names itself and its generation, and what it has read decides
 about the ISR. A fetch of a dead generation is refused and changes nothing (`fetch.generation`, KAFKA-15221).
+An onlooker, -2 as in Kafka, may read any replica up to the high watermark that this replica knows.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ REQUEST = wire.FetchRequest
 VERSIONS = (4, 17)
 
 CONSUMER = -1
+ONLOOKER = -2
 NO_RECORDS = b""
 
 
@@ -157,7 +159,7 @@ class _Answer:
         if replica is None:
             return _refused(index, self.core.replicas.missing(key[0], index))  # type: ignore[arg-type]
         error = self.core.replicas.leading(replica, asked.current_leader_epoch)
-        if error != ErrorCode.NONE:
+        if error != ErrorCode.NONE and self.replica_id != ONLOOKER:
             return _refused(index, error)
         log = replica.log
         mark = replica.high_watermark

@@ -1,4 +1,8 @@
-"""ListOffsets: the offset of a time, of the log's start, of its end, or of its newest record."""
+"""ListOffsets: the offset of a time, of the log's start, of its end, or of its newest record.
+
+An onlooker, who names itself with -2 as in Kafka, is told of whatever replica lies here, led or not, up to
+its own end: that is how one sees how far each replica has come.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 
 CONSUMER = -1
+ONLOOKER = -2
 
 
 def refuse(request: Request) -> wire.ListOffsetsResponse:
@@ -30,13 +35,14 @@ def refuse(request: Request) -> wire.ListOffsetsResponse:
 
 
 def handle(core: BrokerCore, request: Request, now: int) -> wire.ListOffsetsResponse:
-    follower = request.message.replica_id >= 0 and request.peer.control
+    onlooker = request.message.replica_id == ONLOOKER
+    to_the_end = onlooker or (request.message.replica_id >= 0 and request.peer.control)
 
     def find(topic: str, asked: wire.ListOffsetsPartition) -> wire.ListOffsetsPartitionResponse:
         replica, error = led(core, topic, asked.partition_index, asked.current_leader_epoch)
-        if replica is None or error != ErrorCode.NONE:
+        if replica is None or (error != ErrorCode.NONE and not onlooker):
             return _failed(asked, error)
-        return _find(replica, asked, replica.log.end_offset if follower else replica.high_watermark)
+        return _find(replica, asked, replica.log.end_offset if to_the_end else replica.high_watermark)
 
     return _response(request.message, find)
 

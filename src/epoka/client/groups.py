@@ -1,0 +1,148 @@
+"""What a client can learn of consumer groups, on any cluster. Asks and changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from epoka.client.errors import Refused
+from epoka.wire.apis import api
+from epoka.wire.codec import decode_prefix
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.errors import WireError
+from epoka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from epoka.wire.messages.group_records import ConsumerProtocolAssignment
+from epoka.wire.messages.list_groups import ListGroupsRequest
+from epoka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+if TYPE_CHECKING:
+    # The command line asks in its own way and shall not load numpy for the values below.
+    from epoka.client.cluster import ClusterClient
+
+TopicPartition = tuple[str, int]
+GROUPS_BY_LIST = 8
+"""The version of OffsetFetch from which on it asks for several groups."""
+DEAD = "Dead"
+_VERSION_BYTES = 2
+
+
+class GroupLine(msgspec.Struct, frozen=True):
+    group: str
+    state: str
+    protocol_type: str
+    coordinator: int
+
+
+class Member(msgspec.Struct, frozen=True):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class Group(msgspec.Struct, frozen=True):
+    group: str
+    state: str
+    protocol: str
+    coordinator: int
+    members: tuple[Member, ...] = ()
+
+    @property
+    def exists(self) -> bool:
+        return self.state != DEAD
+
+
+def list_groups(client: ClusterClient) -> list[GroupLine]:
+    """Every group, each from its coordinator, by name."""
+
+    def ask() -> list[GroupLine]:
+        found = []
+        for node in client.brokers():
+            answer = client.node(node).ask(ListGroupsRequest())
+            if answer.error_code:
+                raise Refused(f"the groups of broker {node}", ErrorCode.of(answer.error_code))
+            found += [
+                GroupLine(each.group_id, each.group_state, each.protocol_type, node) for each in answer.groups
+            ]
+        return sorted(found, key=lambda line: line.group)
+
+    return client.patiently("the list of groups", ask)
+
+
+def describe(client: ClusterClient, group: str) -> Group:
+    """A group and its members; one that nobody knows is Dead."""
+
+    def ask() -> Group:
+        coordinator = client.coordinator(group)
+        (described,) = client.node(coordinator).ask(DescribeGroupsRequest(groups=(group,))).groups
+        code = ErrorCode.of(described.error_code)
+        if code == ErrorCode.GROUP_ID_NOT_FOUND:
+            return Group(group, DEAD, "", coordinator)
+        if code:
+            raise Refused(f"group {group}", code)
+        return group_of(described, coordinator)
+
+    return client.patiently(f"group {group}", ask)
+
+
+def committed(client: ClusterClient, group: str) -> dict[TopicPartition, int]:
+    """Every offset that the group has committed."""
+
+    def ask() -> dict[TopicPartition, int]:
+        connection = client.node(client.coordinator(group))
+        if connection.version_for(api(OffsetFetchRequest)) >= GROUPS_BY_LIST:
+            request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group, topics=None),))
+            (answer,) = connection.ask(request).groups
+        else:
+            answer = connection.ask(OffsetFetchRequest(group_id=group, topics=None))
+        if answer.error_code:
+            raise Refused(f"the offsets of group {group}", ErrorCode.of(answer.error_code))
+        found = {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                if each.error_code:
+                    what = f"the offset of {topic.name}-{each.partition_index}"
+                    raise Refused(what, ErrorCode.of(each.error_code))
+                if each.committed_offset >= 0:
+                    found[topic.name, each.partition_index] = each.committed_offset
+        return found
+
+    return client.patiently(f"the offsets of group {group}", ask)
+
+
+def group_of(described: DescribedGroup, coordinator: int) -> Group:
+    """A group as its coordinator described it, members by id."""
+    members = [
+        Member(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            _assigned(each.member_assignment),
+        )
+        for each in described.members
+    ]
+    return Group(
+        described.group_id,
+        described.group_state,
+        described.protocol_data,
+        coordinator,
+        tuple(sorted(members, key=lambda member: member.member_id)),
+    )
+
+
+def _assigned(assignment: Any) -> tuple[TopicPartition, ...]:
+    """The partitions of a consumer; nothing for what is no consumer's assignment."""
+    if len(assignment) < _VERSION_BYTES:
+        return ()
+    try:
+        known, _ = decode_prefix(ConsumerProtocolAssignment, 0, assignment, _VERSION_BYTES)
+    except WireError:
+        return ()
+    return tuple(
+        sorted(
+            (topic.topic, partition) for topic in known.assigned_partitions for partition in topic.partitions
+        )
+    )
