@@ -21,6 +21,7 @@ check: $(READY)  ## format, lint, types, import contracts, generated code: under
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m epoka.wire.generate --check
+	$(BIN)/python -m epoka.reference --check
 
 bench: $(WITH_EXTRAS)  ## figures, each a ratio against a named peer measured in the same run
 	$(BIN)/python -m benchmarks
@@ -33,7 +34,7 @@ fuzz: $(READY)  ## feed the decoder hostile bytes for a minute
 lock:  ## pin today's versions
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra test --no-header --no-annotate pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra spark --extra zookeeper --extra dashboard --extra browser --no-header --no-annotate pyproject.toml -c requirements.lock -o requirements-extras.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra spark --extra zookeeper --extra dashboard --extra browser --extra docs --no-header --no-annotate pyproject.toml -c requirements.lock -o requirements-extras.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -603,11 +603,20 @@ _LOG = (
     ),
 )
 
-NODE_KEYS: dict[str, ConfigKey] = {
-    key.name: key
-    for key in (*_IDENTITY, *_NETWORK, *_ZOOKEEPER, *_LIVENESS, *_TOPICS, *_GROUPS, *_REPLICATION, *_LOG)
+SECTIONS: dict[str, tuple[ConfigKey, ...]] = {
+    "Identity": _IDENTITY,
+    "Network": _NETWORK,
+    "ZooKeeper": _ZOOKEEPER,
+    "Liveness and leadership": _LIVENESS,
+    "Topics and offsets": _TOPICS,
+    "Groups": _GROUPS,
+    "Replication": _REPLICATION,
+    "Logs": _LOG,
 }
-"""Every key of a node, by name; the reference page is written from this table."""
+"""Every key of a node, under the headings of the reference page."""
+
+NODE_KEYS: dict[str, ConfigKey] = {key.name: key for keys in SECTIONS.values() for key in keys}
+"""Every key of a node, by name."""
 
 BY_ANY_NAME: dict[str, ConfigKey] = {
     name: key for key in NODE_KEYS.values() for name in (key.name, *key.synonyms)
