@@ -17,7 +17,6 @@ import msgspec
 from epoka.client.connection import Connection
 from epoka.client.errors import ClientError, Refused, TopicGone, Unreachable
 from epoka.client.settings import Address, ClientSettings
-from epoka.wire.apis import api
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import find_coordinator, list_offsets, metadata, offset_commit
 from epoka.wire.messages import offset_for_leader_epoch as epoch_wire
@@ -267,7 +266,7 @@ class ClusterClient:
         request = find_coordinator.FindCoordinatorRequest(key=group, key_type=GROUP)
         someone = self.anyone()
         # From version 4 on a request names many groups; one is all that is needed here.
-        asked = someone.ask(request, version=someone.version_for(api(request), highest=3))
+        asked = someone.ask(request, version=someone.version_for(request, highest=3))
         if asked.error_code:
             raise Refused(f"coordinator of {group}", ErrorCode.of(asked.error_code))
         self._addresses[asked.node_id] = (asked.host, asked.port)
@@ -288,7 +287,7 @@ class ClusterClient:
         complaints = []
         for address in dict.fromkeys((*self.settings.bootstrap, *self._addresses.values())):
             try:
-                self._any = Connection(address, self.settings)
+                self._any = self._opened(address)
                 return self._any
             except Unreachable as error:
                 complaints.append(str(error))
@@ -302,7 +301,13 @@ class ClusterClient:
         address = self._addresses.get(node)
         if address is None:
             raise Unreachable(f"nobody says where broker {node} is")
-        connection = self._connections[node] = Connection(address, self.settings)
+        connection = self._connections[node] = self._opened(address)
+        return connection
+
+    def _opened(self, address: Address) -> Connection:
+        connection = Connection(address, self.settings)
+        # A process that stands still takes connections, too; one that tells its versions is at work.
+        connection.version_for(metadata.MetadataRequest)
         return connection
 
     def leader(self, topic: str, partition: int) -> Connection:

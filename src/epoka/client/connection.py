@@ -1,7 +1,8 @@
 """One connection to one broker: requests go out when they are told to, answers come back in their order.
 
-An answer is received into one buffer that the next answer overwrites, so what it holds is to be used or
-copied before more is taken from this connection. Any failure ends the connection; the caller makes another.
+Any node that speaks Kafka's protocol understands it: the version is the highest that both sides know. An
+answer is received into one buffer that the next answer overwrites, so records in it are to be used or copied
+before more is taken from this connection. Any failure ends the connection; whoever asks makes another.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ import struct
 from collections import deque
 from typing import Any
 
-import numpy as np
-
 from epoka.client.errors import ClientError, Unreachable
 from epoka.client.settings import Address, ClientSettings
 from epoka.wire.apis import Api, api
+from epoka.wire.error_codes import ErrorCode
 from epoka.wire.errors import WireError
 from epoka.wire.frame import decode_response, encode_request
 from epoka.wire.messages.api_versions import ApiVersionsRequest
@@ -24,36 +24,44 @@ from epoka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from epoka.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 MAX_ANSWER_BYTES = 512 << 20
+USUAL_TIMEOUT_MS = 10_000
+"""For whoever asks without settings, which is whoever asks a node of this machine."""
 _SIZE = struct.Struct(">i")
 
 
 class Connection:
-    def __init__(self, address: Address, settings: ClientSettings) -> None:
+    def __init__(self, address: Address, settings: ClientSettings | None = None) -> None:
         self.address = address
         self.received_bytes = 0
-        self._settings = settings
-        self._timeout_s = settings.request_timeout_ms / 1000
+        self.closed = False
+        self._settings = settings or ClientSettings((address,), request_timeout_ms=USUAL_TIMEOUT_MS)
+        self._timeout_s = self._settings.request_timeout_ms / 1000
         self._waiting: deque[tuple[Api, int, int]] = deque()
         self._correlation_id = 0
         self._buffer = memoryview(bytearray(64 << 10))
-        self.closed = False
+        self._known_versions: dict[int, tuple[int, int]] | None = None
         try:
             self._socket = socket.create_connection(address, timeout=self._timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if settings.tls:
-                self._socket = settings.ssl_context().wrap_socket(
-                    self._socket, server_hostname=address[0] if settings.ssl_check_names else None
+            if self._settings.tls:
+                self._socket = self._settings.ssl_context().wrap_socket(
+                    self._socket, server_hostname=address[0] if self._settings.ssl_check_names else None
                 )
-        except OSError as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             self.closed = True
             raise Unreachable(f"{self.name} cannot be reached: {_reason(error)}") from error
-        try:
-            self._versions: dict[int, tuple[int, int]] = self._ask_versions()
-            if settings.sasl:
+        if self._settings.sasl:
+            try:
                 self._authenticate()
-        except BaseException:
-            self.close()
-            raise
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def free(self) -> bool:
@@ -78,7 +86,7 @@ class Connection:
         """Send a request; `take` gives its answer."""
         known = api(message)
         if version is None:
-            version = self.version_for(known)
+            version = self.version_for(message)
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         parts = encode_request(known.key, version, self._correlation_id, self._settings.client_id, message)
         try:
@@ -121,11 +129,19 @@ class Connection:
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
 
-    def version_for(self, known: Api, highest: int | None = None) -> int:
-        """The highest version that both sides know."""
-        if known.key not in self._versions:
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        """The lowest and the highest version of every API that the other side serves, asked for once."""
+        if self._known_versions is None:
+            self._known_versions = self._ask_versions()
+        return self._known_versions
+
+    def version_for(self, message: Any, highest: int | None = None) -> int:
+        """The highest version that both sides know, of a message, its class or its key."""
+        known = api(message)
+        if known.key not in self.versions:
             raise ClientError(f"{self.name} does not serve {known.name}")
-        low, high = self._versions[known.key]
+        low, high = self.versions[known.key]
         version = min(high, known.max_version if highest is None else min(highest, known.max_version))
         if version < max(low, known.min_version):
             raise ClientError(
@@ -153,9 +169,13 @@ class Connection:
         self._fill(head)
         (size,) = _SIZE.unpack(head)
         if not 4 <= size <= MAX_ANSWER_BYTES:
-            raise OSError(f"an answer of {size} bytes; this is no Kafka broker")
+            self.close()
+            raise ClientError(f"{self.name} does not speak the Kafka protocol")
         if size > len(self._buffer):
-            # numpy leaves the memory as it is; a bytearray would be filled with zeros first.
+            # numpy leaves the memory as it is; a bytearray would be filled with zeros first. Whoever asks
+            # small questions has no need to import it.
+            import numpy as np
+
             self._buffer = np.empty(size + size // 4, np.uint8).data
         frame = self._buffer[:size]
         self._fill(frame)
@@ -173,24 +193,27 @@ class Connection:
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
         request = ApiVersionsRequest(client_software_name="epoka", client_software_version="1")
         answer = self.ask(request, version=3)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            answer = self.ask(request, version=0)
         if answer.error_code:
-            raise ClientError(f"{self.name} does not say which versions it speaks: {answer.error_code}")
+            code = ErrorCode.of(answer.error_code)
+            raise ClientError(f"{self.name} does not say which versions it speaks: {code.name}")
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     def _authenticate(self) -> None:
-        settings = self._settings
-        answer = self.ask(SaslHandshakeRequest(mechanism=settings.sasl_mechanism))
+        mechanism, user = self._settings.sasl_mechanism, self._settings.sasl_username
+        answer = self.ask(SaslHandshakeRequest(mechanism=mechanism))
         if answer.error_code:
-            raise ClientError(
-                f"{self.name} does not take SASL {settings.sasl_mechanism}: {answer.mechanisms}"
-            )
-        token = f"\0{settings.sasl_username}\0{settings.sasl_password}".encode()
+            known = ", ".join(answer.mechanisms) or "none"
+            raise ClientError(f"{self.name} does not take SASL {mechanism}; it takes {known}")
+        token = f"\0{user}\0{self._settings.sasl_password}".encode()
         answer = self.ask(SaslAuthenticateRequest(auth_bytes=token))
         if answer.error_code:
-            raise ClientError(f"{self.name} does not let {settings.sasl_username} in: {answer.error_message}")
+            why = answer.error_message or ErrorCode.of(answer.error_code).message
+            raise ClientError(f"{self.name} does not let {user} in: {why}")
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "it took too long"
-    return error.strerror or str(error)
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

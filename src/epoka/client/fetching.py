@@ -17,7 +17,6 @@ from epoka.client.cluster import EARLIEST, LATEST, ClusterClient
 from epoka.client.columns import ALL_FIELDS, AbortedTransaction, Columns, decode, next_offset_of
 from epoka.client.connection import Connection
 from epoka.client.errors import ClientError, CorruptBatch, OffsetOutOfRange, Refused, TopicGone, Unreachable
-from epoka.wire.apis import api
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.errors import WireError
 from epoka.wire.messages import fetch as wire
@@ -125,7 +124,7 @@ class RangeReader:
         connection = leader if self._replica < 0 else self.client.node(self._replica)
         view = self.client.topic(topic)
         by_name = None if view.id.int else FIRST_VERSION_BY_ID - 1
-        version = connection.version_for(api(wire.FetchRequest), by_name)
+        version = connection.version_for(wire.FetchRequest, by_name)
         if self._id == NO_ID:
             self._id = view.id
         elif view.id != self._id and view.id.int:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from epoka.client.errors import Refused
-from epoka.wire.apis import api
 from epoka.wire.codec import decode_prefix
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.errors import WireError
 from epoka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from epoka.wire.messages.group_records import ConsumerProtocolAssignment
 from epoka.wire.messages.list_groups import ListGroupsRequest
-from epoka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from epoka.wire.messages.offset_fetch import OffsetFetchRequest
 
 if TYPE_CHECKING:
     # The command line asks in its own way and shall not load numpy for the values below.
@@ -92,11 +91,8 @@ def committed(client: ClusterClient, group: str) -> dict[TopicPartition, int]:
 
     def ask() -> dict[TopicPartition, int]:
         connection = client.node(client.coordinator(group))
-        if connection.version_for(api(OffsetFetchRequest)) >= GROUPS_BY_LIST:
-            request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group, topics=None),))
-            (answer,) = connection.ask(request).groups
-        else:
-            answer = connection.ask(OffsetFetchRequest(group_id=group, topics=None))
+        request = OffsetFetchRequest(group_id=group, topics=None)
+        answer = connection.ask(request, version=GROUPS_BY_LIST - 1)
         if answer.error_code:
             raise Refused(f"the offsets of group {group}", ErrorCode.of(answer.error_code))
         found = {}

@@ -18,6 +18,7 @@ from epoka.wire import codec
 from epoka.wire.apis import APIS, Api
 from epoka.wire.decoder import skip_tags
 from epoka.wire.encoded import Encoded
+from epoka.wire.error_codes import ErrorCode
 from epoka.wire.errors import (
     Malformed,
     NotKafka,
@@ -56,6 +57,7 @@ _SIZE = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">hhi")
 _CLIENT_ID_LENGTH = struct.Struct(">h")
 _CORRELATION_ID = struct.Struct(">i")
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 _OTHER_PROTOCOLS = {
     b"GET ": "HTTP",
@@ -274,7 +276,12 @@ def decode_request(
 def decode_response(
     api_key: int, version: int, frame: Buffer, *, max_elements: int = 10 * codec.DEFAULT_MAX_ELEMENTS
 ) -> tuple[int, Any]:
-    """The correlation id and the message of a response to a request of this version."""
+    """The correlation id and the message of a response to a request of this version.
+
+    A broker that does not know the version of ApiVersions it was asked in says so in version 0 (KIP-511), or
+    in a form of its own; only the code is read of such an answer. Bytes behind the message are ignored, as
+    Kafka's own clients do; librdkafka's mock brokers leave one behind the metadata, which they end twice.
+    """
     known = _known(api_key)
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
@@ -286,7 +293,11 @@ def decode_response(
                 position = skip_tags(frame, position, len(frame), tags)
     except (struct.error, IndexError):
         raise Truncated(f"a response of {len(frame)} bytes has no header") from None
-    message = codec.decode(known.response, version, frame, position=position, max_elements=max_elements)
+    if api_key == API_VERSIONS and frame[position : position + 2] == _UNSUPPORTED_VERSION:
+        return correlation_id, known.response(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    message = codec.decode(
+        known.response, version, frame, position=position, max_elements=max_elements, whole=False
+    )
     return correlation_id, message
 
 

@@ -1,4 +1,4 @@
-"""Asking a node: which versions are used, and what is said when the answer is none."""
+"""Asking a broker: which versions are used, and what is said when there is no answer or a strange one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
+from epoka.client.connection import Connection
+from epoka.client.errors import ClientError, Unreachable
 from epoka.client.settings import ClientSettings, settings_from
-from epoka.cluster.calls import Caller, CallFailed
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.frame import decode_request_header, encode_response
 from epoka.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -28,13 +29,14 @@ Answer = Callable[[int, int, int], bytes]
 @contextmanager
 def broker(
     answer: Answer, settings: ClientSettings | None = None
-) -> Iterator[tuple[Caller, list[tuple[int, int]]]]:
-    """A caller and what was asked, of a broker that answers as told."""
+) -> Iterator[tuple[Connection, list[tuple[int, int]]]]:
+    """A connection and what was asked, of a broker that answers as told."""
     asked: list[tuple[int, int]] = []
 
     def serve(server: socket.socket) -> None:
         peer, _ = server.accept()
-        with peer, peer.makefile("rb") as stream:
+        # Whoever has seen enough closes, whether everything was read or not.
+        with peer, peer.makefile("rb") as stream, suppress(ConnectionError):
             while size := stream.read(4):
                 header, _ = decode_request_header(stream.read(struct.unpack(">i", size)[0]))
                 asked.append((header.api_key, header.api_version))
@@ -43,8 +45,8 @@ def broker(
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=serve, args=(server,), daemon=True)
         thread.start()
-        with Caller(*server.getsockname(), settings=settings) as caller:
-            yield caller, asked
+        with Connection(server.getsockname(), settings) as connection:
+            yield connection, asked
         thread.join(10)
 
 
@@ -59,10 +61,10 @@ def old(key: int, version: int, correlation_id: int) -> bytes:
 
 
 def test_a_broker_that_knows_only_older_versions_is_asked_in_those() -> None:
-    with broker(old) as (caller, asked):
-        assert caller.ask(MetadataRequest()).controller_id == 7
+    with broker(old) as (connection, asked):
+        assert connection.ask(MetadataRequest()).controller_id == 7
         assert asked == [(API_VERSIONS, 3), (API_VERSIONS, 0), (METADATA, 5)]
-        assert caller.version_for(API_VERSIONS) == 2
+        assert connection.version_for(API_VERSIONS) == 2
 
 
 def guarded(key: int, version: int, correlation_id: int) -> bytes:
@@ -95,7 +97,7 @@ def test_a_password_that_is_wrong_is_told() -> None:
         return b"".join(encode_response(key, version, correlation_id, refused))
 
     settings = settings_from({"bootstrap.servers": "x:1", **PASSWORD})
-    with pytest.raises(CallFailed, match="does not let me in: no such user"), broker(strict, settings):
+    with pytest.raises(ClientError, match="does not let me in: no such user"), broker(strict, settings):
         pass
 
 
@@ -111,29 +113,42 @@ def test_tls_is_spoken_when_the_settings_say_so() -> None:
         thread = threading.Thread(target=listen, daemon=True)
         thread.start()
         settings = settings_from({"bootstrap.servers": "x:1", "security.protocol": "SSL"})
-        with pytest.raises(CallFailed, match="cannot be reached"):
-            Caller(*server.getsockname(), settings=settings)
+        with pytest.raises(Unreachable, match="cannot be reached"):
+            Connection(server.getsockname(), settings)
         thread.join(10)
     # A record of TLS that begins a handshake.
     assert hello[0][:2] == b"\x16\x03"
 
 
 def test_an_api_that_is_not_served_is_named() -> None:
-    with broker(old) as (caller, _), pytest.raises(CallFailed, match="does not serve CreateTopics"):
-        caller.version_for(19)
+    with broker(old) as (connection, _), pytest.raises(ClientError, match="does not serve CreateTopics"):
+        connection.version_for(19)
 
 
 def test_an_answer_to_another_question_is_refused() -> None:
     def confused(key: int, version: int, correlation_id: int) -> bytes:
         return b"".join(encode_response(key, version, correlation_id + 1, MetadataResponse()))
 
-    with broker(confused) as (caller, _), pytest.raises(CallFailed, match="another question than Metadata"):
-        caller.ask(MetadataRequest(), version=5)
+    with (
+        broker(confused) as (connection, _),
+        pytest.raises(ClientError, match="another question than Metadata"),
+    ):
+        connection.ask(MetadataRequest(), version=5)
 
 
 def test_an_answer_without_sense_says_whose_it_is() -> None:
     def mad(key: int, version: int, correlation_id: int) -> bytes:
         return struct.pack(">iih", 6, correlation_id, -1)
 
-    with broker(mad) as (caller, _), pytest.raises(CallFailed, match="to Metadata makes no sense"):
-        caller.ask(MetadataRequest(), version=5)
+    with broker(mad) as (connection, _), pytest.raises(ClientError, match="to Metadata makes no sense"):
+        connection.ask(MetadataRequest(), version=5)
+
+
+def test_a_peer_that_is_no_broker_is_told_so() -> None:
+    def web(key: int, version: int, correlation_id: int) -> bytes:
+        return b"HTTP/1.1 400 Bad Request\r\n\r\n"
+
+    with broker(web) as (connection, _):
+        with pytest.raises(ClientError, match="does not speak the Kafka protocol"):
+            connection.ask(MetadataRequest())
+        assert connection.closed
