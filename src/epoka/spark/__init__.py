@@ -1,9 +1,10 @@
-"""The data pipeline on Spark: topics as tables and streams, the audit of a cluster's history.
+"""The data pipeline on Spark: topics as tables and streams, the audit of a cluster's history, fleets.
 
     spark = epoka.spark.build_session("local")
     spark.read.format("epoka").option("kafka.bootstrap.servers", ...).option("subscribe", "orders").load()
 
-Spark finds the format by itself through the package `pyspark_epoka`; `register` is for sessions that do not.
+Spark finds the formats by itself through the packages `pyspark_epoka` and `pyspark_epoka_sim`; `register` is
+for sessions that do not.
 Nothing here is imported before it is needed: the planner's worker processes import this package for every
 query.
 """
@@ -19,10 +20,12 @@ __all__ = ["build_session", "register"]
 
 
 def register(spark: Any) -> None:
-    """Make `format("epoka")` known to a session that did not find it by itself."""
+    """Make `format("epoka")` and `format("epoka-sim")` known to a session that did not find them itself."""
+    from epoka.spark.fleet.source import SimulationSource
     from epoka.spark.source import EpokaSource
 
     spark.dataSource.register(EpokaSource)
+    spark.dataSource.register(SimulationSource)
 
 
 def __getattr__(name: str) -> Any:

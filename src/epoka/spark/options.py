@@ -99,9 +99,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     most = _positive(options, "maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise BadOption(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
-    retries = _number(options, "fetchOffset.numRetries", 3, least=0)
-    interval_ms = _number(options, "fetchOffset.retryIntervalMs", 10, least=0)
-    poll_ms = _number(options, "kafkaConsumer.pollTimeoutMs", 120_000, least=1)
+    retries = number(options, "fetchOffset.numRetries", 3, least=0)
+    interval_ms = number(options, "fetchOffset.retryIntervalMs", 10, least=0)
+    poll_ms = number(options, "kafkaConsumer.pollTimeoutMs", 120_000, least=1)
     by_time = options.get("startingoffsetsbytimestampstrategy", "error").lower()
     if by_time not in ("error", "latest"):
         raise BadOption(f"startingOffsetsByTimestampStrategy is error or latest, not {by_time!r}")
@@ -112,7 +112,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         starting=starting,
         ending=ending,
         no_match_is_latest=by_time == "latest",
-        fail_on_data_loss=_truth(options, "failOnDataLoss", True),
+        fail_on_data_loss=truth(options, "failOnDataLoss", True),
         min_partitions=_positive(options, "minPartitions"),
         max_records_per_partition=_positive(options, "maxRecordsPerPartition"),
         max_offsets_per_trigger=most,
@@ -120,12 +120,12 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         max_trigger_delay_ms=_duration_ms(options, "maxTriggerDelay", 15 * 60_000),
         max_bytes_per_trigger=_size(options, "maxBytesPerTrigger"),
         columns=columns_of(options),
-        pushdown=_truth(options, "pushdown", False),
+        pushdown=truth(options, "pushdown", False),
         commit_group=_commit_group(options, streaming),
         poll_timeout_ms=poll_ms,
         # Each attempt of the connector may wait for its request; here attempts and waits share one deadline.
         offset_patience_ms=max(kafka.request_timeout_ms, 1000) + retries * interval_ms,
-        metadata_ttl_ms=_number(options, "partition.metadata.cache.ttl.ms", -1, least=-1),
+        metadata_ttl_ms=number(options, "partition.metadata.cache.ttl.ms", -1, least=-1),
     )
 
 
@@ -136,7 +136,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(
         client=kafka,
         topic=options.get("topic", "").strip(),
-        idempotent=_truth(options, "idempotent", True),
+        idempotent=truth(options, "idempotent", True),
         timeout_ms=kafka.delivery_timeout_ms,
     )
 
@@ -200,7 +200,7 @@ def _where(options: Mapping[str, str], end: str, usual: Where) -> Where:
     """A time for all goes before times for each, and those before offsets."""
     name = f"{end}Timestamp"
     if name.lower() in options:
-        return Where(timestamp=_number(options, name, 0, least=0), option=name)
+        return Where(timestamp=number(options, name, 0, least=0), option=name)
     name = f"{end}OffsetsByTimestamp"
     if name.lower() in options:
         times = _for_each(options, name)
@@ -253,7 +253,7 @@ def _check_batch_ends(starting: Where, ending: Where) -> None:
 
 
 def columns_of(options: Mapping[str, str]) -> tuple[str, ...]:
-    usual = (*COLUMNS, HEADERS) if _truth(options, "includeHeaders", False) else COLUMNS
+    usual = (*COLUMNS, HEADERS) if truth(options, "includeHeaders", False) else COLUMNS
     if "columns" not in options:
         return usual
     known = {name.lower(): name for name in (*COLUMNS, HEADERS)}
@@ -269,7 +269,7 @@ def columns_of(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _commit_group(options: Mapping[str, str], streaming: bool) -> str:
-    if not _truth(options, "commitOffsets", False):
+    if not truth(options, "commitOffsets", False):
         return ""
     if not streaming:
         log.warning("commitOffsets says nothing to a batch read")
@@ -284,24 +284,24 @@ def _names(partitions: list[TopicPartition]) -> str:
     return ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
 
 
-def _number(options: Mapping[str, str], name: str, usual: int, *, least: int) -> int:
+def number(options: Mapping[str, str], name: str, usual: int, *, least: int) -> int:
     text = options.get(name.lower())
     if text is None:
         return usual
     try:
-        number = int(text)
+        found = int(text)
     except ValueError:
         raise BadOption(f"{name} is a whole number, not {text!r}") from None
-    if number < least:
-        raise BadOption(f"{name} is at least {least}, not {number}")
-    return number
+    if found < least:
+        raise BadOption(f"{name} is at least {least}, not {found}")
+    return found
 
 
 def _positive(options: Mapping[str, str], name: str) -> int | None:
-    return _number(options, name, 0, least=1) if name.lower() in options else None
+    return number(options, name, 0, least=1) if name.lower() in options else None
 
 
-def _truth(options: Mapping[str, str], name: str, usual: bool) -> bool:
+def truth(options: Mapping[str, str], name: str, usual: bool) -> bool:
     text = options.get(name.lower())
     if text is None:
         return usual
