@@ -5,69 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
 
-from epoka.cluster.admin import AdminDoor
 from epoka.cluster.cluster import Cluster
-from epoka.dashboard.serving import Dashboard
-from tests.cluster.records import create_topic
+from tests.dashboard.looking import act, ask, healthy
 from tests.waiting import wait_until
 
-QUICK = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
+pytestmark = pytest.mark.xdist_group("dashboard")
 
-PAGES = ("overview", "brokers", "generations", "decisions", "topics")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=3, config=QUICK) as cluster:
-        create_topic(cluster.bootstrap, "orders", replication_factor=3)
-        door = AdminDoor(cluster)
-        yield cluster
-        door.close()
-
-
-@contextmanager
-def looking(cluster: Cluster) -> Iterator[httpx.Client]:
-    def states() -> dict[int, str]:
-        return {each: cluster.state(each) for each in cluster.broker_ids}
-
-    with (
-        Dashboard(cluster.data, allow_faults=True, nodes=states) as dashboard,
-        httpx.Client(base_url=dashboard.address, timeout=60) as client,
-    ):
-        client.get(dashboard.url)
-        yield client
-
-
-@pytest.fixture(scope="module")
-def client(cluster: Cluster) -> Iterator[httpx.Client]:
-    with looking(cluster) as client:
-        yield client
-
-
-def ask(client: httpx.Client, path: str, **query: Any) -> Any:
-    answer = client.get(path, params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def act(client: httpx.Client, verb: str, node: int | None = None, **about: Any) -> httpx.Response:
-    session = client.get("/api/session").json()
-    headers = {session["header"]: session["token"], "origin": str(client.base_url).rstrip("/")}
-    return client.post("/api/faults", json={"verb": verb, "node": node, **about}, headers=headers)
-
-
-def healthy(client: httpx.Client) -> None:
-    wait_until(
-        lambda: ask(client, "/api/state")["health"]["tone"] == "good",
-        lambda: f"the cluster to be healthy: {ask(client, '/api/state')['health']}",
-    )
+PAGES = ("overview", "brokers", "generations", "decisions", "past", "topics", "groups")
 
 
 class Heard:

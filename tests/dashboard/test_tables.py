@@ -85,8 +85,9 @@ def test_partitions_of_a_topic_and_of_all(image: ClusterImage) -> None:
 
 
 def test_a_page_of_forty_thousand_partitions_is_quick(image: ClusterImage) -> None:
-    began = time.perf_counter()
+    # Processor time of this thread: whatever else the machine does takes none of it.
+    began = time.thread_time()
     tables = Tables(image)
     tables.topics("", "out-of-sync", 0, 50)
     tables.partitions(None, "all", 700, 50)
-    assert time.perf_counter() - began < 0.3
+    assert time.thread_time() - began < 0.3

@@ -1,25 +1,22 @@
-"""What a client can learn of consumer groups, on any cluster. Asks and changes nothing."""
+"""What a client can learn of consumer groups and do to them, on any cluster."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from epoka.client.errors import Refused
+from epoka.client.cluster import ClusterClient, TopicPartition
+from epoka.client.errors import check
 from epoka.wire.codec import decode_prefix
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.errors import WireError
+from epoka.wire.messages.delete_groups import DeleteGroupsRequest
 from epoka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from epoka.wire.messages.group_records import ConsumerProtocolAssignment
 from epoka.wire.messages.list_groups import ListGroupsRequest
 from epoka.wire.messages.offset_fetch import OffsetFetchRequest
 
-if TYPE_CHECKING:
-    # The command line asks in its own way and shall not load numpy for the values below.
-    from epoka.client.cluster import ClusterClient
-
-TopicPartition = tuple[str, int]
 GROUPS_BY_LIST = 8
 """The version of OffsetFetch from which on it asks for several groups."""
 DEAD = "Dead"
@@ -60,8 +57,7 @@ def list_groups(client: ClusterClient) -> list[GroupLine]:
         found = []
         for node in client.brokers():
             answer = client.node(node).ask(ListGroupsRequest())
-            if answer.error_code:
-                raise Refused(f"the groups of broker {node}", ErrorCode.of(answer.error_code))
+            check(answer.error_code, f"the groups of broker {node} cannot be listed")
             found += [
                 GroupLine(each.group_id, each.group_state, each.protocol_type, node) for each in answer.groups
             ]
@@ -76,12 +72,10 @@ def describe(client: ClusterClient, group: str) -> Group:
     def ask() -> Group:
         coordinator = client.coordinator(group)
         (described,) = client.node(coordinator).ask(DescribeGroupsRequest(groups=(group,))).groups
-        code = ErrorCode.of(described.error_code)
-        if code == ErrorCode.GROUP_ID_NOT_FOUND:
+        if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             return Group(group, DEAD, "", coordinator)
-        if code:
-            raise Refused(f"group {group}", code)
-        return group_of(described, coordinator)
+        check(described.error_code, f"group {group} cannot be described")
+        return Group(group, described.group_state, described.protocol_data, coordinator, _members(described))
 
     return client.patiently(f"group {group}", ask)
 
@@ -92,15 +86,12 @@ def committed(client: ClusterClient, group: str) -> dict[TopicPartition, int]:
     def ask() -> dict[TopicPartition, int]:
         connection = client.node(client.coordinator(group))
         request = OffsetFetchRequest(group_id=group, topics=None)
-        answer = connection.ask(request, version=GROUPS_BY_LIST - 1)
-        if answer.error_code:
-            raise Refused(f"the offsets of group {group}", ErrorCode.of(answer.error_code))
+        answer = connection.ask(request, version=connection.version_for(request, GROUPS_BY_LIST - 1))
+        check(answer.error_code, f"the offsets of group {group} cannot be read")
         found = {}
         for topic in answer.topics:
             for each in topic.partitions:
-                if each.error_code:
-                    what = f"the offset of {topic.name}-{each.partition_index}"
-                    raise Refused(what, ErrorCode.of(each.error_code))
+                check(each.error_code, f"the offset of {topic.name}-{each.partition_index} cannot be read")
                 if each.committed_offset >= 0:
                     found[topic.name, each.partition_index] = each.committed_offset
         return found
@@ -108,8 +99,18 @@ def committed(client: ClusterClient, group: str) -> dict[TopicPartition, int]:
     return client.patiently(f"the offsets of group {group}", ask)
 
 
-def group_of(described: DescribedGroup, coordinator: int) -> Group:
-    """A group as its coordinator described it, members by id."""
+def delete(client: ClusterClient, group: str) -> None:
+    """Forget a group that has no members, and its offsets."""
+
+    def ask() -> None:
+        coordinator = client.node(client.coordinator(group))
+        (result,) = coordinator.ask(DeleteGroupsRequest(groups_names=(group,))).results
+        check(result.error_code, f"group {group} was not deleted")
+
+    client.patiently(f"group {group}", ask)
+
+
+def _members(described: DescribedGroup) -> tuple[Member, ...]:
     members = [
         Member(
             each.member_id,
@@ -120,13 +121,7 @@ def group_of(described: DescribedGroup, coordinator: int) -> Group:
         )
         for each in described.members
     ]
-    return Group(
-        described.group_id,
-        described.group_state,
-        described.protocol_data,
-        coordinator,
-        tuple(sorted(members, key=lambda member: member.member_id)),
-    )
+    return tuple(sorted(members, key=lambda member: member.member_id))
 
 
 def _assigned(assignment: Any) -> tuple[TopicPartition, ...]:

@@ -19,11 +19,15 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from epoka.cluster.admin import EXIT_USAGE, AdminFailed, ask_admin
+from epoka.dashboard import past
+from epoka.dashboard.answers import as_json, filtered, found, number, one_of, paging, text
 from epoka.dashboard.chronicle import REFUSALS, told, told_steps
 from epoka.dashboard.feed import Listener
 from epoka.dashboard.gate import TOKEN_HEADER, Gate, Secrets
-from epoka.dashboard.observing import Observer
-from epoka.dashboard.tables import FILTERS, MOST_ON_A_PAGE, Tables
+from epoka.dashboard.observing import Observer, now_ms
+from epoka.dashboard.questions import Questions
+from epoka.dashboard.tables import Tables
+from epoka.ledger.telling import sentence
 from epoka.model.ledger import LedgerEvent
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -55,6 +59,10 @@ def build(observer: Observer, secrets: Secrets, port: int, *, allow_faults: bool
         Route("/api/topics", pages.topics),
         Route("/api/partitions", pages.partitions),
         Route("/api/partitions/{topic}/{partition:int}", pages.partition),
+        Route("/api/past", pages.past),
+        Route("/api/past/partitions", pages.past_partitions),
+        Route("/api/events", pages.events),
+        *Questions(observer).routes(),
     ]
     if allow_faults:
         routes.append(Route("/api/faults", pages.fault, methods=["POST"]))
@@ -79,7 +87,7 @@ class _Pages:
         return self._file(request.path_params["name"])
 
     async def session(self, request: Request) -> Response:
-        return _json(
+        return as_json(
             {
                 "faults": self._allow_faults,
                 "header": TOKEN_HEADER,
@@ -89,10 +97,10 @@ class _Pages:
         )
 
     async def state(self, request: Request) -> Response:
-        return _json(self._observer.state())
+        return as_json(self._observer.state())
 
     async def time_line(self, request: Request) -> Response:
-        return _json(self._observer.time_line())
+        return as_json(self._observer.time_line())
 
     async def feed(self, request: Request) -> Response:
         listener = self._observer.feed.listen()
@@ -114,13 +122,13 @@ class _Pages:
             self._observer.feed.leave(listener)
 
     async def decisions(self, request: Request) -> Response:
-        page, size = _paging(request)
-        query = request.query_params
+        page, size = paging(request)
         fits = _fits(
-            refused=query.get("verdict", "refused") == "refused",
-            rule=query.get("rule", ""),
-            broker=_number(query.get("broker", ""), "broker"),
-            text=query.get("q", ""),
+            refused=one_of(request, "verdict", ("refused", "all")) == "refused",
+            rule=text(request, "rule"),
+            broker=number(request, "broker"),
+            words=text(request, "q"),
+            until_ms=number(request, "until_ms"),
         )
         chronicle = self._observer.chronicle
 
@@ -134,11 +142,10 @@ class _Pages:
                 "rules": chronicle.rules(),
             }
 
-        return _json(await run_in_threadpool(find))
+        return as_json(await run_in_threadpool(find))
 
     async def why_event(self, request: Request) -> Response:
-        node = _number(request.query_params.get("node", ""), "node")
-        event_id = _number(request.query_params.get("id", ""), "id")
+        node, event_id = number(request, "node"), number(request, "id")
         if node is None or event_id is None:
             raise HTTPException(400, "an event is named by node and id")
 
@@ -148,23 +155,23 @@ class _Pages:
                 return None
             return {"event": told(event), "steps": told_steps(self._observer.chronicle.why(event))}
 
-        return _found(await run_in_threadpool(find), "the ledger has no such event, or not any more")
+        return found(await run_in_threadpool(find), "the ledger has no such event, or not any more")
 
     async def why_broker(self, request: Request) -> Response:
         answer = await run_in_threadpool(self._observer.chronicle.why_broker, request.path_params["broker"])
-        return _json({"state": answer.state, "steps": told_steps(answer.steps)})
+        return as_json({"state": answer.state, "steps": told_steps(answer.steps)})
 
     async def topics(self, request: Request) -> Response:
-        page, size = _paging(request)
-        query, only = request.query_params.get("q", ""), _only(request)
+        page, size = paging(request)
+        query, only = text(request, "q"), filtered(request)
         tables = self._tables()
-        return _json(await run_in_threadpool(tables.topics, query, only, page, size))
+        return as_json(await run_in_threadpool(tables.topics, query, only, page, size))
 
     async def partitions(self, request: Request) -> Response:
-        page, size = _paging(request)
-        topic = request.query_params.get("topic") or None
-        found = await run_in_threadpool(self._tables().partitions, topic, _only(request), page, size)
-        return _found(found, f"there is no topic {topic}")
+        page, size = paging(request)
+        topic = text(request, "topic") or None
+        rows = await run_in_threadpool(self._tables().partitions, topic, filtered(request), page, size)
+        return found(rows, f"there is no topic {topic}")
 
     async def partition(self, request: Request) -> Response:
         topic, partition = request.path_params["topic"], request.path_params["partition"]
@@ -180,7 +187,33 @@ class _Pages:
                 "history": [{**told(event), "causes": told_steps(steps)} for event, steps in history],
             }
 
-        return _found(await run_in_threadpool(find), f"there is no partition {topic}-{partition}")
+        return found(await run_in_threadpool(find), f"there is no partition {topic}-{partition}")
+
+    async def past(self, request: Request) -> Response:
+        return as_json(await run_in_threadpool(past.moment, self._observer.chronicle, _moment(request)))
+
+    async def past_partitions(self, request: Request) -> Response:
+        about = (_moment(request), text(request, "q"), filtered(request), *paging(request))
+        return as_json(await run_in_threadpool(past.partitions, self._observer.chronicle, *about))
+
+    async def events(self, request: Request) -> Response:
+        """What the ledger says, of every kind, those of newer versions included."""
+        page, size = paging(request)
+        until_ms, wanted = _moment(request), text(request, "q").casefold()
+        every = one_of(request, "show", ("notable", "all")) == "all"
+
+        def fits(event: LedgerEvent) -> bool:
+            return (
+                event.time_ms <= until_ms
+                and (every or past.notable(event))
+                and (not wanted or wanted in sentence(event).casefold())
+            )
+
+        def find() -> dict[str, Any]:
+            rows, total = self._observer.chronicle.events(fits, page, size)
+            return {"total": total, "page": page, "size": size, "rows": [told(event) for event in rows]}
+
+        return as_json(await run_in_threadpool(find))
 
     async def fault(self, request: Request) -> Response:
         body = b""
@@ -199,7 +232,7 @@ class _Pages:
             outcome = await run_in_threadpool(ask_admin, self._observer.folder, wanted.verb, about)
         except AdminFailed as error:
             raise HTTPException(400 if error.code == EXIT_USAGE else 503, str(error)) from error
-        return _json(outcome)
+        return as_json(outcome)
 
     def _file(self, name: str) -> Response:
         if name not in self._files:
@@ -214,52 +247,26 @@ class _Pages:
         return tables
 
 
-def _fits(*, refused: bool, rule: str, broker: int | None, text: str) -> Callable[[LedgerEvent], bool]:
-    wanted = text.casefold()
+def _fits(
+    *, refused: bool, rule: str, broker: int | None, words: str, until_ms: int | None
+) -> Callable[[LedgerEvent], bool]:
+    wanted = words.casefold()
 
     def fits(event: LedgerEvent) -> bool:
         return (
             (not refused or event.verdict in REFUSALS)
+            and (until_ms is None or event.time_ms <= until_ms)
             and (not rule or event.rule == rule)
             and (broker is None or broker in (event.broker, event.node))
-            and (not wanted or wanted in told(event)["text"].casefold())
+            and (not wanted or wanted in sentence(event).casefold())
         )
 
     return fits
 
 
-def _paging(request: Request) -> tuple[int, int]:
-    page = _number(request.query_params.get("page", "0"), "page")
-    size = _number(request.query_params.get("size", "50"), "size")
-    if page is None or size is None or page < 0 or not 1 <= size <= MOST_ON_A_PAGE:
-        raise HTTPException(400, f"page counts from 0, and size goes from 1 to {MOST_ON_A_PAGE}")
-    return page, size
-
-
-def _only(request: Request) -> str:
-    only: str = request.query_params.get("only", "all")
-    if only not in FILTERS:
-        raise HTTPException(400, f"only is one of {', '.join(FILTERS)}")
-    return only
-
-
-def _number(text: str, what: str) -> int | None:
-    if text == "":
-        return None
-    digits = text.removeprefix("-")
-    if not digits.isdecimal() or not digits.isascii() or len(digits) > 18:
-        raise HTTPException(400, f"{what} is a whole number")
-    return int(text)
-
-
-def _found(content: Any, otherwise: str) -> Response:
-    if content is None:
-        raise HTTPException(404, otherwise)
-    return _json(content)
-
-
-def _json(content: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(content), status, media_type="application/json")
+def _moment(request: Request) -> int:
+    """The moment that is meant; now, when none is."""
+    return number(request, "at_ms", now_ms()) or 0
 
 
 def _event(kind: str, content: Any) -> bytes:
@@ -267,4 +274,4 @@ def _event(kind: str, content: Any) -> bytes:
 
 
 async def _failed(request: Request, error: HTTPException) -> Response:
-    return _json({"error": error.detail}, error.status_code)
+    return as_json({"error": error.detail}, error.status_code)

@@ -1,6 +1,7 @@
 """The ledger in memory, bounded and sorted into what the pages ask for. Decides nothing.
 
-One thread adds, any thread reads. When there is too much, the oldest quarter is forgotten.
+One thread adds, any thread reads. When there is too much, the oldest quarter is forgotten, but for the last
+word on every partition and on every broker: without those the past could not be told.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import Any, Final
 import msgspec
 
 from epoka.ledger.telling import sentence
-from epoka.ledger.why import PLACEMENT, Answer, History, Step
+from epoka.ledger.why import PLACEMENT, STANDING, Answer, History, Step
 from epoka.model.ledger import LedgerEvent
 
 MOST_EVENTS: Final = 200_000
 MOST_CAUSED: Final = 50
 """Changes of one partition whose causes are looked for; older ones are told without."""
+MOST_LATE: Final = 1_000
+"""Nodes write at their own pace: the oldest event is among the first so many."""
 REFUSALS: Final = ("refused", "ignored")
 LIFE: Final = frozenset(
     {
@@ -40,12 +43,24 @@ LIFE: Final = frozenset(
 """Kinds that the time line is drawn from."""
 
 
+class Placement(msgspec.Struct, frozen=True):
+    """A partition at one moment, as far as the ledger tells."""
+
+    event: LedgerEvent
+    """The last change before that moment."""
+    out: tuple[int, ...]
+    """Brokers that had been in sync and were not any more."""
+
+
 class Chronicle:
     def __init__(self, most_events: int = MOST_EVENTS) -> None:
         self._most = most_events
         self._lock = threading.Lock()
         self._events: list[LedgerEvent] = []
         self._history: tuple[int, History] | None = None
+        self._last_placements: dict[str, dict[int, LedgerEvent]] = {}
+        self._last_lives: dict[tuple[str, int], LedgerEvent] = {}
+        """Of what was forgotten: the last word on every partition, and on every broker and the controller."""
         self._sort_anew([])
         self.forgotten = 0
         self.version = 0
@@ -59,7 +74,9 @@ class Chronicle:
             self.version += 1
             if len(self._events) > self._most:
                 kept = self._events[-self._most * 3 // 4 :]
-                self.forgotten += len(self._events) - len(kept)
+                gone = self._events[: len(self._events) - len(kept)]
+                self.forgotten += len(gone)
+                self._sum_up(gone)
                 self._sort_anew(kept)
             else:
                 self._sort(events)
@@ -67,10 +84,58 @@ class Chronicle:
     def __len__(self) -> int:
         return len(self._events)
 
-    def life_events(self) -> list[LedgerEvent]:
+    def life_events(self, until_ms: int | None = None) -> list[LedgerEvent]:
         """What the time line is drawn from, oldest first."""
         with self._lock:
-            return sorted(self._life, key=lambda each: (each.time_ms, each.node, each.event_id))
+            told_of = [*self._last_lives.values(), *self._life]
+        if until_ms is not None:
+            told_of = [event for event in told_of if event.time_ms <= until_ms]
+        return sorted(told_of, key=lambda each: (each.time_ms, each.node, each.event_id))
+
+    def first_ms(self) -> int | None:
+        """Before this moment nothing is known."""
+        with self._lock:
+            return min((event.time_ms for event in self._events[:MOST_LATE]), default=None)
+
+    def events(
+        self, fits: Callable[[LedgerEvent], bool], page: int, size: int
+    ) -> tuple[list[LedgerEvent], int]:
+        """One page of the events of any kind that fit, newest first, and how many fit."""
+        with self._lock:
+            newest = self._events[::-1]
+        found = [event for event in newest if fits(event)]
+        return found[page * size : (page + 1) * size], len(found)
+
+    def neighbours(self, at_ms: int, fits: Callable[[LedgerEvent], bool]) -> tuple[int | None, int | None]:
+        """When the last thing before a moment happened, and the first thing after it."""
+        with self._lock:
+            events = list(self._events)
+        times = [event.time_ms for event in events if event.time_ms != at_ms and fits(event)]
+        return (
+            max((each for each in times if each < at_ms), default=None),
+            min((each for each in times if each > at_ms), default=None),
+        )
+
+    def placements(self, until_ms: int) -> dict[tuple[str, int], Placement]:
+        """Every partition that existed at a moment."""
+        with self._lock:
+            changes = {
+                (topic, index): [event]
+                for topic, partitions in self._last_placements.items()
+                for index, event in partitions.items()
+            }
+            for key, events in self._placements.items():
+                changes.setdefault(key, []).extend(events)
+            deleted = {topic: list(times) for topic, times in self._deleted.items()}
+        found = {}
+        for (topic, index), events in changes.items():
+            placement = _placement(events, until_ms)
+            if placement is None:
+                continue
+            since = placement.event.time_ms
+            if not any(since <= each <= until_ms for each in deleted.get(topic, ())):
+                found[topic, index] = placement
+        return found
 
     def last_standing(self) -> dict[int, LedgerEvent]:
         """The controller's last word on every broker."""
@@ -134,9 +199,26 @@ class Chronicle:
         self._life: deque[LedgerEvent] = deque()
         self._verdicts: list[LedgerEvent] = []
         self._placements: dict[tuple[str, int], list[LedgerEvent]] = {}
-        self._standing: dict[int, LedgerEvent] = {}
+        self._standing: dict[int, LedgerEvent] = {
+            event.broker: event for event in self._last_lives.values() if event.kind in STANDING
+        }
+        self._deleted: dict[str, list[int]] = {}
         self._refusals = 0
         self._sort(events)
+
+    def _sum_up(self, events: Iterable[LedgerEvent]) -> None:
+        for event in events:
+            if event.kind in PLACEMENT:
+                self._last_placements.setdefault(event.topic, {})[event.partition] = event
+            elif event.kind == "topic-deleted":
+                self._last_placements.pop(event.topic, None)
+            elif event.kind == "registered":
+                self._last_lives["registered", event.broker] = event
+                self._last_lives.pop(("standing", event.broker), None)
+            elif event.kind in STANDING:
+                self._last_lives["standing", event.broker] = event
+            elif event.kind == "active":
+                self._last_lives["active", -1] = event
 
     def _sort(self, events: Iterable[LedgerEvent]) -> None:
         for event in events:
@@ -147,8 +229,29 @@ class Chronicle:
                 self._placements.setdefault((event.topic, event.partition), []).append(event)
             elif event.kind in LIFE:
                 self._life.append(event)
-                if event.kind in ("registered", "fenced", "unfenced", "stopping", "unregistered"):
+                if event.kind in STANDING:
                     self._standing[event.broker] = event
+            elif event.kind == "topic-deleted":
+                self._deleted.setdefault(event.topic, []).append(event.time_ms)
+
+
+def _placement(events: Sequence[LedgerEvent], until_ms: int) -> Placement | None:
+    """Where a partition was, from its changes."""
+    last: LedgerEvent | None = None
+    members: dict[int, None] = {}
+    for event in events:
+        if event.time_ms > until_ms:
+            continue
+        # The ledger names no replicas. Who was in sync is one, until a reassignment says otherwise.
+        if "reassignment" in (event.kind, *event.detail.split()) or not event.isr_before:
+            members.clear()
+        else:
+            members.update(dict.fromkeys(event.isr_before))
+        members.update(dict.fromkeys(event.isr))
+        last = event
+    if last is None:
+        return None
+    return Placement(last, tuple(each for each in members if each not in last.isr))
 
 
 def told(event: LedgerEvent) -> dict[str, Any]:

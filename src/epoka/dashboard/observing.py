@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from epoka.client.settings import Address
 from epoka.cluster.calls import CallFailed
 from epoka.cluster.ensemble import trouble
 from epoka.cluster.errors import BadCluster
@@ -23,10 +24,12 @@ from epoka.cluster.layout import ClusterFile, read_cluster_file
 from epoka.cluster.ports import HOST
 from epoka.cluster.status import ClusterStatus, cluster_status
 from epoka.cluster.watching import Watcher
+from epoka.dashboard.asking import Asking
 from epoka.dashboard.chronicle import LIFE, REFUSALS, Chronicle, told
 from epoka.dashboard.feed import Feed
 from epoka.dashboard.health import broker_row, health
 from epoka.dashboard.lives import TimeLine, time_line
+from epoka.dashboard.rates import Sampler
 from epoka.dashboard.tables import Tables
 from epoka.ledger.tail import Tail
 from epoka.model.errors import InvariantBroken
@@ -43,6 +46,8 @@ ENSEMBLE_S: Final = 2.0
 """How long an answer of the ensemble is believed."""
 MOST_PUSHED: Final = 100
 """New refusals in one message; a page that needs more asks for them."""
+
+PLAINTEXT: Final = 0
 
 NodeStates = Callable[[], Mapping[int, str]]
 
@@ -71,6 +76,8 @@ class Observer:
         self._publishing = threading.Lock()
         self._stop = threading.Event()
         self._tail = Tail(self._ledger_files)
+        self.asking = Asking(self._addresses)
+        self._rates = Sampler(self.asking, self.feed, lambda: self.tables.image if self.tables else None)
         self._threads = [
             threading.Thread(target=self._follow_metadata, name="epoka-dashboard-metadata", daemon=True),
             threading.Thread(target=self._follow_ledger, name="epoka-dashboard-ledger", daemon=True),
@@ -83,10 +90,13 @@ class Observer:
         self._tell()
         for thread in self._threads:
             thread.start()
+        self._rates.start()
 
     def close(self) -> None:
         self._stop.set()
         self.feed.close()
+        self._rates.close()
+        self.asking.close()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=1)
@@ -94,7 +104,12 @@ class Observer:
     def state(self) -> dict[str, Any]:
         """Everything that the overview and the list of brokers show."""
         with self._publishing:
-            return {**self._state, "now_ms": _now_ms()}
+            return {**self._state, "rates": self._rates.points(), "now_ms": now_ms()}
+
+    def broker_states(self) -> dict[int, str]:
+        """One word for each broker."""
+        with self._publishing:
+            return {int(each): row["state"] for each, row in self._state.get("brokers", {}).items()}
 
     def time_line(self) -> dict[str, Any]:
         with self._publishing:
@@ -109,7 +124,7 @@ class Observer:
             self._stop.wait(LOOK_AGAIN_S if good else DOWN_S)
 
     def _read_metadata(self) -> bool:
-        self._asking_since_ms = _now_ms()
+        self._asking_since_ms = now_ms()
         try:
             image, controller, known = self._ask()
         except CallFailed as error:
@@ -121,7 +136,7 @@ class Observer:
             return False
         finally:
             self._asking_since_ms = 0
-        self._answered_ms, self._failure = _now_ms(), ""
+        self._answered_ms, self._failure = now_ms(), ""
         # The watcher's image changes under its next read; pages get a copy that does not.
         if self.tables is None or self._copied != (controller, image.offset):
             copy = ClusterImage()
@@ -183,6 +198,21 @@ class Observer:
         if self._watcher is not None:
             self._watcher.close()
             self._watcher = None
+
+    def _addresses(self) -> tuple[Address, ...]:
+        """Where clients reach brokers without a password, those that serve first."""
+        if self.tables is None:
+            return ()
+        states = self.broker_states()
+        brokers = sorted(
+            self.tables.image.brokers.values(), key=lambda each: (states.get(each.id) != "active", each.id)
+        )
+        return tuple(
+            (place.host, place.port)
+            for each in brokers
+            for place in each.client_endpoints
+            if place.security_protocol == PLAINTEXT
+        )
 
     # The ledger.
 
@@ -266,7 +296,7 @@ class Observer:
         }
         failure = self._failure
         since = self._asking_since_ms
-        if not failure and since and _now_ms() - since > SILENT_MS:
+        if not failure and since and now_ms() - since > SILENT_MS:
             failure = "it has been asked and says nothing"
         return {
             "cluster": {
@@ -294,5 +324,5 @@ class Observer:
         }
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
     return int(time.time() * 1000)
