@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from epoka.model.events import Disconnected, Peer, Registered, Request, Respond, StorageFailed
+from epoka.model.events import Disconnected, Hangup, Peer, Registered, Report, Request, Respond, StorageFailed
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import leader_and_isr as lai
@@ -202,9 +202,9 @@ def test_a_request_waits_until_the_broker_knows_its_generation():
     former = world.epoch(3)
     world.crash(3)
     world.start_broker(3)
+    without = world.ask(3, update_for(-1), 4, control=True)
     stale = world.ask(3, update_for(former), 5, control=True)
     early = world.ask(3, update_for(world.epoch(3)), 5, control=True)
-    without = world.ask(3, update_for(-1), 4, control=True)
     assert (stale, early) == ([], []) and without[0].error_code == ErrorCode.NONE
     world.run(5)
     assert stale[0].error_code == ErrorCode.STALE_BROKER_EPOCH
@@ -221,3 +221,24 @@ def test_a_request_that_waits_is_forgotten_with_its_connection():
     node.core.handle(Disconnected(77), world.now)
     effects = node.core.handle(Registered(world.epoch(3)), world.now)
     assert not [effect for effect in effects if isinstance(effect, Respond)]
+
+
+def test_what_an_older_connection_still_delivers_is_not_taken_in():
+    """The controller has given that connection up and told everything again on a newer one."""
+    world = ZkWorld()
+    broker = world.nodes[1].core
+
+    def update(connection: int, *brokers: um.UpdateMetadataBroker, epoch: int = CONTROLLER_EPOCH) -> list:
+        request = um.UpdateMetadataRequest(controller_id=100, controller_epoch=epoch, live_brokers=brokers)
+        return broker.handle(Request(5, 8, request, Peer(control=True, connection=connection)), world.now)
+
+    everybody = live_brokers(world)
+    assert update(9_001, *everybody[:2])[-1].message.error_code == ErrorCode.NONE
+    assert update(9_002, *everybody)[-1].message.error_code == ErrorCode.NONE
+    late = update(9_001, *everybody[:2])
+    assert [type(effect) for effect in late] == [Report, Hangup]
+    assert late[0].event.rule == "control.connection"
+    assert sorted(broker.image.brokers) == [1, 2, 3]
+    # Another controller's connections are numbered on their own.
+    assert update(9_000, *everybody[:2], epoch=CONTROLLER_EPOCH + 1)[-1].message.error_code == ErrorCode.NONE
+    assert sorted(broker.image.brokers) == [1, 2]

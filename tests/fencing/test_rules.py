@@ -47,6 +47,13 @@ def test_a_replaced_controller_is_stale(given: int, known: int, expected: ErrorC
     assert outcome(fencing.control.controller(given, known)) == expected
 
 
+@pytest.mark.parametrize(("given", "newest", "accepted"), [(7, 7, True), (8, 7, True), (6, 7, False)])
+def test_a_connection_that_the_controller_has_left_is_not_obeyed(
+    given: int, newest: int, accepted: bool
+) -> None:
+    assert fencing.control.connection(given, newest).accepted is accepted
+
+
 @pytest.mark.parametrize(
     ("given", "registered", "expected"),
     [
@@ -254,6 +261,7 @@ def test_every_rule_of_the_design_is_in_the_table_and_explains_itself() -> None:
         "control.generation",
         "control.max-generation",
         "control.controller",
+        "control.connection",
         "shutdown.generation",
         "registry.bounce",
         "heartbeat.generation",

@@ -17,6 +17,7 @@ from epoka.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsr
 from epoka.wire.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
+    UnregisterBrokerRecord,
 )
 
 
@@ -243,6 +244,16 @@ def test_the_last_replica_standing_is_an_exception_that_is_counted(watched: Watc
 def test_liveness_says_what_is_missing(watched: Watched) -> None:
     watched.world.broker(2).lifecycle.state = LifeState.RECOVERY
     assert "recovery" in (watched.checkers.converged() or "")
+
+
+def test_a_broker_of_zookeeper_mode_that_was_told_something_else_is_missed() -> None:
+    watched = Watched("zookeeper")
+    assert watched.checkers.converged() is None
+    image = watched.world.broker(2).image
+    known = image.broker(3)
+    assert known is not None
+    image.apply(UnregisterBrokerRecord(broker_id=3, broker_epoch=known.epoch), image.offset + 1)
+    assert "takes broker 3 for None" in (watched.checkers.converged() or "")
 
 
 # What clients see.

@@ -99,3 +99,28 @@ def test_a_reassignment_ends_at_every_level(level: FeatureLevel) -> None:
     world.run_until(lambda: world.partition("t").replicas == (2, 3, 4), 5_000)
     world.run_until(lambda: world.partition("t").leader in (2, 3, 4), 5_000)
     assert not world.partition("t").adding and not world.partition("t").removing
+
+
+def test_an_update_that_a_newer_one_has_overtaken_is_not_taken_in() -> None:
+    """The controller gave a connection up and told everything again on the next; then the first one delivered
+    what it still had, and the leader went by an old life of a follower until something else happened
+    (zookeeper mode, zombie-controllers, seeds 89 and 104)."""
+    world = World(mode="zookeeper")
+    client.create_topic(world, "t", (1, 2, 3), min_insync_replicas="2")
+    late = world.hold("UpdateMetadataRequest", to=1, most=1)
+    world.crash(2)
+    world.run_until(lambda: len(late.messages) == 1)
+    world.restart(2)
+    leader = world.broker(1)
+
+    def knows_the_new_life() -> bool:
+        known = leader.image.broker(2)
+        return (
+            known is not None and known.active and known.epoch == world.broker(2).lifecycle.broker_epoch > 0
+        )
+
+    world.run_until(knows_the_new_life)
+    late.release()
+    world.run(50)
+    assert knows_the_new_life()
+    world.run_until(lambda: sorted(world.partition("t").isr) == [1, 2, 3])

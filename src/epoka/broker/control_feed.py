@@ -1,6 +1,6 @@
 """The broker's picture of the cluster in zookeeper mode: control requests become what the image replays.
 
-Every request is asked about its generation first and its controller second (`control.*`); what is refused
+Every request is asked about its generation, its controller and its connection (`control.*`); what is refused
 changes nothing and goes to the ledger. LeaderAndIsr gives roles, UpdateMetadata tells of everybody and never
 makes this broker a leader or a follower by itself, StopReplica takes roles away.
 
@@ -22,7 +22,7 @@ import msgspec
 
 from epoka.fencing import control as rules
 from epoka.fencing.verdict import Verdict
-from epoka.model.events import SettingsRead
+from epoka.model.events import Hangup, Request, SettingsRead
 from epoka.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, derived_topic_id
 from epoka.model.image import Delta, Topic, register_broker_record
 from epoka.model.ledger import LedgerEvent
@@ -50,6 +50,8 @@ class ControlFeed:
         self.core = core
         self.controller_epoch = -1
         """The greatest that has been seen."""
+        self._connection = 0
+        """The newest connection on which that controller was obeyed."""
         self.updated = False
         """Whether any UpdateMetadata has been taken in."""
         self.seen_epoch = -1
@@ -61,18 +63,28 @@ class ControlFeed:
     def start(self, now: int) -> None:
         """Nothing is asked for: the controller comes."""
 
-    def admit(self, message: Any, now: int) -> Verdict | None:
-        """The refusal of a control request, or None; the order of the questions is part of the protocol."""
+    def admit(self, request: Request, now: int) -> Verdict | None:
+        """The refusal of a control request, or None; the order of the questions is part of the protocol.
+
+        A refusal without an error is no answer: whoever sent the request has given its connection up, and it
+        is closed on this side, too.
+        """
+        message = request.message
         core, own_epoch = self.core, self.core.lifecycle.broker_epoch
         verdict = core.rules.ask(rules.generation, message.broker_epoch, own_epoch)
         if verdict.accepted:
             verdict = core.rules.ask(rules.max_generation, message.max_broker_epoch, own_epoch)
         if verdict.accepted:
             verdict = core.rules.ask(rules.controller, message.controller_epoch, self.controller_epoch)
+        if verdict.accepted and message.controller_epoch == self.controller_epoch:
+            verdict = core.rules.ask(rules.connection, request.peer.connection, self._connection)
         if verdict.refused:
             core.report_verdict(verdict, now, broker=message.controller_id)
+            if verdict.error is ErrorCode.NONE:
+                core.emit(Hangup(request.token, verdict.reason))
             return verdict
         self.controller_epoch = max(self.controller_epoch, message.controller_epoch)
+        self._connection = request.peer.connection
         return None
 
     # LeaderAndIsr.

@@ -2,7 +2,7 @@
 
 The order of the questions is part of the rules: the generation first, the controller's epoch second, so a
 request that is stale in both ways is answered with STALE_BROKER_EPOCH (KIP-380). -1 means that the sender's
-version has no such field; it is never stale.
+version has no such field; it is never stale. The connection comes last.
 """
 
 from __future__ import annotations
@@ -66,3 +66,26 @@ def controller(given_epoch: int, known_epoch: int) -> Verdict:
             reason="a controller that has been replaced sent the request",
         )
     return accept("control.controller")
+
+
+@rule(
+    "control.connection",
+    asked_by="broker, on a control request, after the controller",
+    refuses_when="the connection is older than one on which the same controller has been obeyed",
+    answer="the connection is closed",
+)
+def connection(given_connection: int, newest_connection: int) -> Verdict:
+    """A controller opens another connection when it has given one up, and sends again from there on. What the
+    old one still delivers was said before, and no document orders two requests of one controller otherwise.
+
+    To close is safe for the wrong one, too: the controller comes back on a newer one and sends again.
+    """
+    if given_connection < newest_connection:
+        return refuse(
+            "control.connection",
+            ErrorCode.NONE,
+            given=f"connection {given_connection}",
+            expected=f">= {newest_connection}",
+            reason="the controller has gone on to a newer connection",
+        )
+    return accept("control.connection")

@@ -454,6 +454,8 @@ class Checkers:
                 return f"the controller does not count on {process}: {known}"
             if world.keeper is None and core.image.offset != image.offset:
                 return f"{process} has read to {core.image.offset} of {image.offset}"
+            if world.keeper is not None and (wrong := _mistaken(core.image, image)) is not None:
+                return f"{process} {wrong}"
         for ref in image.all_partitions():
             state = image.state(ref)
             name = f"{ref.topic.name}-{ref.index}"
@@ -501,3 +503,24 @@ class Checkers:
                         f"{process} has not the committed offset {missing} of "
                         f"{self.oracle.names.get(key, key)}",
                     )
+
+
+def _mistaken(told: ClusterImage, image: ClusterImage) -> str | None:
+    """What a broker of zookeeper mode has not been told, or was told and is no more; None for nothing."""
+    for broker in image.brokers.values():
+        known = told.broker(broker.id)
+        # Below `eligible-isr` it is not told of generations.
+        if known is None or known.active != broker.active or known.epoch not in (-1, broker.epoch):
+            stands = [None if each is None else (each.epoch, each.active) for each in (known, broker)]
+            return f"takes broker {broker.id} for {stands[0]} (generation, active), which is {stands[1]}"
+    for ref in image.all_partitions():
+        state, known_state = image.state(ref), told.partition(ref.topic.name, ref.index)
+        if known_state is None or (known_state.leader_epoch, known_state.partition_epoch) != (
+            state.leader_epoch,
+            state.partition_epoch,
+        ):
+            return f"takes {ref.topic.name}-{ref.index} for {known_state}, which is {state}"
+    for topic in told.topics():
+        if image.topic(topic.name) is None:
+            return f"still knows the topic {topic.name}"
+    return None

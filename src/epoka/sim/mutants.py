@@ -171,6 +171,7 @@ rule_off(
 )
 rule_off("control.max-generation", "stale-control", mode=ZOOKEEPER, document="max-epoch KIP R05")
 rule_off("control.controller", "zombie-controllers", mode=ZOOKEEPER, document="KIP-380")
+rule_off("control.connection", "late-updates", mode=ZOOKEEPER, document="found by the simulator")
 rule_off(
     "shutdown.generation",
     "late-shutdowns",

@@ -71,13 +71,29 @@ class Way:
 class Connection:
     """From one process to one address; bound to the process that took its first request."""
 
-    __slots__ = ("back", "broken", "calls", "key", "number", "out", "peer", "receiver", "sender", "serving")
+    __slots__ = (
+        "back",
+        "broken",
+        "calls",
+        "key",
+        "lives",
+        "number",
+        "out",
+        "peer",
+        "receiver",
+        "sender",
+        "serving",
+    )
 
-    def __init__(self, number: int, sender: Process, to: int, key: tuple[int, int], peer: Peer) -> None:
+    def __init__(
+        self, number: int, sender: Process, to: int, key: tuple[int, int], peer: Peer, lives: int
+    ) -> None:
         self.number = number
         self.sender = sender
         self.key = key
         self.peer = peer
+        self.lives = lives
+        """How many processes there had been when it was opened: none that came later is at its other end."""
         self.receiver: Process | None = None
         self.out = Way(self, sender.address, to)
         self.back = Way(self, to, sender.address)
@@ -138,7 +154,9 @@ class Network:
         if connection is None:
             self._number += 1
             peer = Peer(control=sender.node_id < 1000, host="sim", connection=self._number)
-            connection = sender.outgoing[key] = Connection(self._number, sender, to, key, peer)
+            connection = sender.outgoing[key] = Connection(
+                self._number, sender, to, key, peer, self.world.lives
+            )
         # What is bytes already is opened in any case.
         message = through_the_codec(message, version) if self.through_codec else codec.opened(message)
         call = Call(connection, token, message, version)
@@ -220,7 +238,15 @@ class Network:
         token = receiver.next_token
         receiver.next_token = token + 1
         receiver.askers[token] = call
-        self.world.deliver(receiver, Request(token, call.version, call.message, connection.peer))
+        peer = connection.peer if receiver.life <= connection.lives else self._present_peer(connection)
+        self.world.deliver(receiver, Request(token, call.version, call.message, peer))
+
+    def _present_peer(self, connection: Connection) -> Peer:
+        """What is held for a later life of the receiver stands for what waited in the sender's queue: it
+        comes on the newest connection that the sender has."""
+        to = connection.key[0]
+        present = [each for key, each in connection.sender.outgoing.items() if key[0] == to]
+        return max(present, key=lambda each: each.number, default=connection).peer
 
     # Answers.
 

@@ -616,6 +616,18 @@ def zombie_controllers(rng: Random, mode: str, level: FeatureLevel | None) -> Pl
     return aimed(rng, mode, level, steps, length_ms=2_200)
 
 
+def late_updates(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """An UpdateMetadata is under way for longer than the controller waits; what followed it overtakes it."""
+    at = rng.randrange(100, 500)
+    steps = [
+        _step(rng, at, "ambush", "leader", 400, 900, message="UpdateMetadataRequest"),
+        fault(rng, rng.choice(("fast-bounce", "kill", "clean-stop", "pause")), at + 10, "follower"),
+    ]
+    return aimed(
+        rng, mode, level, steps, length_ms=1_800, noise=0, controller={"control_request_timeout_ms": 300}
+    )
+
+
 def disk_replies(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     """A broker answers that its disk has failed, and is born again before the answer arrives."""
     at = rng.randrange(100, 500)
@@ -649,5 +661,6 @@ PROFILES |= {
     "late-replies": late_replies,
     "stale-control": stale_control,
     "zombie-controllers": zombie_controllers,
+    "late-updates": late_updates,
     "disk-replies": disk_replies,
 }

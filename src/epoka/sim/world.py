@@ -147,7 +147,7 @@ class World:
         self._trace = hashlib.blake2b(digest_size=16)
         self._heap: list[tuple[int, int, Callable[..., Any], tuple[Any, ...]]] = []
         self._sequence = 0
-        self._lives = 0
+        self.lives = 0
         self._ids = 0
         self._lane = 0
         self.office = CONTROLLERS
@@ -281,9 +281,9 @@ class World:
         return process
 
     def _start(self, machine: Machine, core: Any, *, is_broker: bool) -> Process:
-        self._lives += 1
+        self.lives += 1
         machine.silent = False
-        process = machine.process = Process(machine, core, self._lives, is_broker=is_broker)
+        process = machine.process = Process(machine, core, self.lives, is_broker=is_broker)
         if self.on_start is not None:
             self.on_start(process)
         try:

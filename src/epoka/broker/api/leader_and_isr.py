@@ -21,13 +21,15 @@ CONTROL = True
 ALWAYS = True
 
 
-def handle(core: BrokerCore, request: Request, now: int) -> wire.LeaderAndIsrResponse:
+def handle(core: BrokerCore, request: Request, now: int) -> wire.LeaderAndIsrResponse | None:
     message: wire.LeaderAndIsrRequest = request.message
     feed = core.feed
     assert isinstance(feed, ControlFeed)
-    refused = feed.admit(message, now)
+    refused = feed.admit(request, now)
     if refused is None:
         top, errors = ErrorCode.NONE, feed.leader_and_isr(message, now)
+    elif refused.error is ErrorCode.NONE:
+        return None
     else:
         top = refused.error
         rows = [(each.topic_name, each) for each in message.ungrouped_partition_states]

@@ -21,12 +21,12 @@ CONTROL = True
 ALWAYS = True
 
 
-def handle(core: BrokerCore, request: Request, now: int) -> wire.StopReplicaResponse:
+def handle(core: BrokerCore, request: Request, now: int) -> wire.StopReplicaResponse | None:
     feed = core.feed
     assert isinstance(feed, ControlFeed)
-    refused = feed.admit(request.message, now)
+    refused = feed.admit(request, now)
     if refused is not None:
-        return wire.StopReplicaResponse(error_code=refused.error)
+        return wire.StopReplicaResponse(error_code=refused.error) if refused.error else None
     return wire.StopReplicaResponse(
         partition_errors=tuple(
             wire.StopReplicaPartitionError(topic_name=name, partition_index=index, error_code=error)

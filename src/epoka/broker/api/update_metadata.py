@@ -17,11 +17,11 @@ CONTROL = True
 ALWAYS = True
 
 
-def handle(core: BrokerCore, request: Request, now: int) -> wire.UpdateMetadataResponse:
+def handle(core: BrokerCore, request: Request, now: int) -> wire.UpdateMetadataResponse | None:
     feed = core.feed
     assert isinstance(feed, ControlFeed)
-    refused = feed.admit(request.message, now)
+    refused = feed.admit(request, now)
     if refused is not None:
-        return wire.UpdateMetadataResponse(error_code=refused.error)
+        return wire.UpdateMetadataResponse(error_code=refused.error) if refused.error else None
     feed.update_metadata(request.message, request.version, now)
     return wire.UpdateMetadataResponse()
