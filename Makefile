@@ -8,8 +8,8 @@ FUZZ_SECONDS ?= 60
 
 .PHONY: demo test check bench fuzz clean lock
 
-demo: $(READY)  ## start a cluster, write and read 100,000 records, say what happened
-	$(BIN)/epoka demo
+demo: $(WITH_EXTRAS)  ## a cluster, clients, a broker killed under load, Spark over it all, and a report
+	$(BIN)/epoka demo --to build/demo
 
 test: $(WITH_EXTRAS) check  ## everything: check, then all tests
 	$(PYTHON) .ci/debian.py kcat chromium
@@ -40,12 +40,14 @@ clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
 $(WITH_EXTRAS): $(READY) requirements-extras.lock
+	@echo "installing Spark and a Java runtime for it: 700 MB, a minute or two, once"
 	$(BIN)/pip install --quiet --require-hashes -r requirements-extras.lock
 	touch $(WITH_EXTRAS)
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Epoka needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing what Epoka and its tests need"
 	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --no-deps -e .
 	touch $(READY)

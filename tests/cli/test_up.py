@@ -303,7 +303,7 @@ def test_a_node_that_dies_is_told_and_makes_the_end_a_failure(tmp_path: Path) ->
 
 
 def test_the_demo_accounts_for_every_record() -> None:
-    outcome = epoka("demo", "--records", "3000")
+    outcome = epoka("demo", "--records", "3000", "--no-spark")
     assert outcome.code == 0, outcome
     assert "every record came back once, in order, bit for bit" in outcome.out
     assert "writing: 3,000 of 3,000" in outcome.out

@@ -1,9 +1,13 @@
-"""`epoka demo`: a cluster, a real client, a broker that dies in the middle, and every record accounted for.
+"""`epoka demo`: a cluster, real clients, a broker that dies in the middle, and every record accounted for.
 
 Records are written with acks=all and read back from the beginning. Half-way through, the leader of the first
-partition is killed and comes back as a new generation. What must be true afterwards: every partition holds
-its records once, in the order in which they were sent, bit for bit. Anything else ends with exit code 1. Then
-the ledger tells what the cluster did about it.
+partition is killed and comes back as a new generation, and writing goes on until it is back. What must be
+true afterwards: every partition holds its records once, in the order in which they were sent, bit for bit.
+Then the ledger tells what the cluster did about it.
+
+Where PySpark and a Java are, Spark watches (`demo_spark`): it streams the records and the ledger while all of
+this happens, holds what was acknowledged against what is there, checks every invariant and writes the report.
+Anything lost, doubled, out of order or violated ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -14,9 +18,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json
+import msgspec
+
+from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, say, say_json
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.errors import ClusterError
 from epoka.ledger.telling import line, sentence
@@ -24,6 +31,8 @@ from epoka.model.ledger import LedgerEvent
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
+
+    from epoka.cli.demo_spark import Watch, Watched
 
 BROKERS = 3
 PARTITIONS = 4
@@ -40,6 +49,8 @@ SETTINGS = {
 """A dead broker is noticed after two seconds, so that nobody has to wait for the end of the story."""
 QUIET = {"log_level": 0}
 """The client need not tell that a broker is away: that is the point of the demo."""
+KEPT_BACK = 10
+"""Of so many records one is written when the broker is back: there is load before, during and after."""
 TOLD = frozenset({"registered", "fenced", "unfenced", "leader", "isr"})
 
 Step = Callable[[int], None]
@@ -81,6 +92,15 @@ class Bounce(threading.Thread):
         ]
 
 
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """One record that the cluster has said it keeps."""
+
+    partition: int
+    offset: int
+    key: bytes
+    time_ms: int
+
+
 class Tally:
     """What one side has seen: per partition a count and a checksum over everything in its order."""
 
@@ -97,32 +117,45 @@ class Tally:
         return [each.hexdigest() for each in self._sums]
 
 
-def run_demo(records: int, json: bool) -> int:
+def run_demo(records: int, with_spark: bool, target: str, json: bool) -> int:
     """Run it; the outcome is printed and is the exit code."""
     try:
         from confluent_kafka import KafkaException
     except ImportError:
         raise Failed("the demo needs a Kafka client: pip install confluent-kafka") from None
     tell = (lambda text: None) if json else say
-    began = time.monotonic()
+    watched: Watched | None = None
     try:
-        with Cluster(brokers=BROKERS, processes=True, config=SETTINGS) as cluster:
-            started_s = time.monotonic() - began
-            tell(f"{plural(BROKERS, 'broker')} and a controller, each a process, ready in {started_s:.2f} s")
-            tell(f"bootstrap {cluster.bootstrap}")
-            bounce = Bounce(cluster)
-            sent, write_s = _write(cluster.bootstrap, records, json, bounce)
-            bounce.join()
-            if bounce.failure is not None:
-                raise bounce.failure
-            read, read_s, problems = _read(cluster.bootstrap, records, json)
-            problems += _compare(sent, read)
-            story = bounce.story()
+        with _spark(with_spark, Path(target), tell) as watch:
             began = time.monotonic()
-        stopped_s = time.monotonic() - began
+            with Cluster(brokers=BROKERS, processes=True, config=SETTINGS) as cluster:
+                started_s = time.monotonic() - began
+                tell(f"{BROKERS} brokers and a controller, each a process, ready in {started_s:.2f} s")
+                tell(f"bootstrap {cluster.bootstrap}")
+                _create_topic(cluster.bootstrap)
+                if watch is not None:
+                    watch.begin(cluster)
+                    tell("Spark follows the topic and the ledger")
+                bounce = Bounce(cluster)
+                sent, told, write_s = _write(cluster.bootstrap, records, json, bounce)
+                if bounce.failure is not None:
+                    raise bounce.failure
+                read, read_s, problems = _read(cluster.bootstrap, records, json)
+                problems += _compare(sent, read)
+                _wait_in_sync(cluster)
+                story = bounce.story()
+                if watch is not None:
+                    with _progress("Spark streaming", records, json) as step:
+                        watch.catch_up(records, cluster, step)
+                began = time.monotonic()
+            stopped_s = time.monotonic() - began
+            if watch is not None:
+                with _progress("Spark making tables", 100, json) as step:
+                    watched = watch.finish(told, bounce.broker, bounce.generations[0], step)
+                problems += watched.problems
     except (ClusterError, KafkaException) as error:
         raise Failed(f"the demo failed: {error}") from error
-    megabytes = records * RECORD_BYTES / 1e6
+    outage_ms = _longest_wait_ms(told)
     if json:
         say_json(
             {
@@ -137,15 +170,17 @@ def run_demo(records: int, json: bool) -> int:
                     "broker": bounce.broker,
                     "generations": bounce.generations,
                     "took_s": round(bounce.took_s, 3),
+                    "longest_wait_ms": outage_ms,
                 },
                 "ledger": [sentence(event) for event in story],
+                "spark": watched,
                 "problems": problems,
             }
         )
     else:
         size = f"{records:,} records of {RECORD_BYTES} bytes"
-        say(f"wrote {size} in {write_s:.2f} s: {records / write_s:,.0f}/s, {megabytes / write_s:.1f} MB/s")
-        say(f"read  {size} in {read_s:.2f} s: {records / read_s:,.0f}/s, {megabytes / read_s:.1f} MB/s")
+        say(f"wrote {size} in {write_s:.2f} s, through the bounce")
+        say(f"read  {size} in {read_s:.2f} s: {records / read_s:,.0f}/s")
         old, new = bounce.generations
         say(
             f"meanwhile broker {bounce.broker} was killed as generation {old} and came back as {new}, "
@@ -153,12 +188,61 @@ def run_demo(records: int, json: bool) -> int:
         )
         for event in story:
             say(f"  {line(event, since_ms=bounce.began_ms)}")
+        say(f"stopped in order in {stopped_s:.2f} s; no process is left behind")
         if not problems:
             say("every record came back once, in order, bit for bit")
-        say(f"stopped in order in {stopped_s:.2f} s; nothing is left behind")
+        if watched is not None:
+            say()
+            for text in watched.lines(outage_ms):
+                say(text)
     for problem in problems:
         print(f"epoka: {problem}", file=sys.stderr)
     return EXIT_FAILED if problems else EXIT_GOOD
+
+
+@contextmanager
+def _spark(wanted: bool, target: Path, tell: Callable[[str], None]) -> Iterator[Watch | None]:
+    """Spark, ready to watch; None, and a sentence that says why, where it is not wanted or cannot run."""
+    without = "the demo goes on without Spark and writes no report"
+    if not wanted:
+        yield None
+        return
+    try:
+        from epoka.cli.demo_spark import NoSpark, watching
+    except ImportError as error:
+        tell(f"{error.name} is not installed, so {without}; `pip install 'epoka[spark]'` brings it")
+        yield None
+        return
+    tell("starting Spark")
+    try:
+        with watching(target, tell) as watch:
+            yield watch
+    except NoSpark as error:
+        tell(f"{str(error).rstrip('.')}; {without}")
+        yield None
+
+
+def _wait_in_sync(cluster: Cluster) -> None:
+    """Until every replica of the topic is back in sync: the end of the story."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        image = cluster.image()
+        states = [image.partition(TOPIC, each) for each in range(PARTITIONS)]
+        if all(state is not None and len(state.isr) == BROKERS for state in states):
+            return
+        if time.monotonic() > deadline:
+            raise Failed(f"the demo failed: not every replica of {TOPIC} was in sync after {PATIENCE_S:g} s")
+        time.sleep(0.05)
+
+
+def _longest_wait_ms(told: list[Acknowledgement]) -> int:
+    """The longest time that a partition took nothing, as its client saw it."""
+    last: dict[int, int] = {}
+    longest = 0
+    for each in told:
+        longest = max(longest, each.time_ms - last.get(each.partition, each.time_ms))
+        last[each.partition] = each.time_ms
+    return longest
 
 
 def record(number: int) -> tuple[int, bytes, bytes]:
@@ -168,31 +252,44 @@ def record(number: int) -> tuple[int, bytes, bytes]:
     return number % PARTITIONS, key, key.ljust(RECORD_BYTES, filling)
 
 
-def _write(bootstrap: str, records: int, quiet: bool, bounce: Bounce) -> tuple[Tally, float]:
-    from confluent_kafka import Producer
+def _create_topic(bootstrap: str) -> None:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    replicas = min(3, BROKERS)
-    created = admin.create_topics([NewTopic(TOPIC, PARTITIONS, replicas)])[TOPIC]
-    created.result(PATIENCE_S)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, BROKERS)])[TOPIC].result(PATIENCE_S)
+
+
+def _write(
+    bootstrap: str, records: int, quiet: bool, bounce: Bounce
+) -> tuple[Tally, list[Acknowledgement], float]:
+    from confluent_kafka import Producer
+
     producer = Producer(
         {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 5, **QUIET}
     )
     tally = Tally()
-    done = 0
+    told: list[Acknowledgement] = []
     refused: list[str] = []
 
     def acknowledged(error: Any, message: Message) -> None:
-        nonlocal done
         if error is not None:
             refused.append(str(error))
-        done += 1
+            return
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None and offset is not None
+        key = message.key()
+        assert isinstance(key, bytes)
+        told.append(Acknowledgement(partition, offset, key, int(time.time() * 1000)))
 
     began = time.monotonic()
     with _progress("writing", records, quiet) as step:
         for number in range(records):
+            if number == records // 2:
+                bounce.start()
+            while number >= records - records // KEPT_BACK and bounce.is_alive():
+                producer.poll(0.05)
+                step(len(told))
             partition, key, value = record(number)
             while True:
                 try:
@@ -201,18 +298,17 @@ def _write(bootstrap: str, records: int, quiet: bool, bounce: Bounce) -> tuple[T
                 except BufferError:
                     producer.poll(0.1)
             tally.add(partition, key, value)
-            if number == records // 2:
-                bounce.start()
             if number % 1000 == 0:
                 producer.poll(0)
-                step(done)
+                step(len(told))
+        bounce.join()
         left = producer.flush(PATIENCE_S)
-        step(done)
+        step(len(told))
     took_s = time.monotonic() - began
     if left or refused:
         reason = refused[0] if refused else f"no answer in {PATIENCE_S:g} s"
         raise Failed(f"the demo failed: {left + len(refused):,} records were not acknowledged: {reason}")
-    return tally, took_s
+    return tally, told, took_s
 
 
 def _read(bootstrap: str, records: int, quiet: bool) -> tuple[Tally, float, list[str]]:

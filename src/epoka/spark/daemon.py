@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable
+from typing import Any
 
 
 def prepare() -> None:
@@ -24,9 +26,22 @@ def prepare() -> None:
     gc.freeze()
 
 
+def without_complaint(worker: Callable[..., int]) -> Callable[..., int]:
+    """A worker that ends when Spark has left it, as Spark does with workers it needs no more, and no more."""
+
+    def work(*arguments: Any) -> int:
+        try:
+            return worker(*arguments)
+        except BrokenPipeError:
+            return 1
+
+    return work
+
+
 if __name__ == "__main__":
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
     if "pyspark.worker" in sys.argv:
         prepare()
-    manager()
+    daemon.worker = without_complaint(daemon.worker)
+    daemon.manager()

@@ -56,10 +56,26 @@ def copy_topics(
     finally:
         query.stop()
     _tell(query.lastProgress, progress)
-    return Copied(str(target), rows, batches, _end(query.lastProgress))
+    return Copied(str(target), rows, batches, reached(query.lastProgress))
 
 
-def _end(told: Any) -> dict[str, dict[str, int]]:
+def follow_topics(spark: SparkSession, options: dict[str, str], target: Path, *, trigger: str) -> Any:
+    """A stream that copies what there is and what comes, until it is stopped."""
+    frame = spark.readStream.format("epoka").options(**{"startingOffsets": "earliest", **options}).load()
+
+    def write(batch: Any, number: int) -> None:
+        batch.write.mode("overwrite").parquet(str(target / "data" / f"batch_id={number}"))
+
+    return (
+        frame.writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(target / "checkpoint"))
+        .trigger(processingTime=trigger)
+        .start()
+    )
+
+
+def reached(told: Any) -> dict[str, dict[str, int]]:
+    """How far a query is in each partition, by its last progress."""
     if not told:
         return {}
     return _offsets(told["sources"][0]["endOffset"])
@@ -72,6 +88,6 @@ def _offsets(text: Any) -> dict[str, dict[str, int]]:
 
 def _tell(told: Any, progress: Callable[[int, int], None]) -> None:
     if told:
-        done = sum(offset for parts in _end(told).values() for offset in parts.values())
+        done = sum(offset for parts in reached(told).values() for offset in parts.values())
         latest = _offsets(told["sources"][0].get("latestOffset"))
         progress(done, max(done, sum(offset for parts in latest.values() for offset in parts.values())))

@@ -45,7 +45,9 @@ def write_report(audit: Path, page: Path) -> Path:
             "faults",
             "unknown",
             "violations",
+            "acknowledged",
         )
+        if (audit / "gold" / name).is_dir()
     }
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(render(gold), encoding="utf-8")
@@ -93,6 +95,10 @@ def _run(run: str, gold: dict[str, list[dict[str, Any]]]) -> list[str]:
     scale = _Scale(first, last)
     parts = [f"<h2>{escape(run)}</h2>", f"<p>{(last - first) / 1000:,.1f} s of history.</p>"]
     parts.append(_violations(gold["violations"]))
+    if gold.get("acknowledged"):
+        parts.append("<h3>Records: what clients were told, and what is there</h3>")
+        heads = ("topic", "acknowledged", "present", "lost", "duplicated", "reordered")
+        parts.append(_table(heads, [[row[name] for name in heads] for row in gold["acknowledged"]]))
     parts.append("<h3>Brokers: every life, by generation</h3>")
     parts.append(_brokers(gold, scale))
     parts.append("<h3>Partitions: who led, and the ISR</h3>")

@@ -8,11 +8,13 @@ step.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from epoka.model.ledger import LedgerEvent
 from epoka.spark.audit import invariants, ledger, tables
 
 if TYPE_CHECKING:
@@ -83,17 +85,56 @@ def audit_topic(spark: SparkSession, options: dict[str, str], target: Path, run:
     return refresh(spark, target)
 
 
+def follow_topic(
+    spark: SparkSession, options: dict[str, str], target: Path, run: str, *, trigger: str
+) -> Any:
+    """A stream that adds the ledger's topic to bronze as it grows, until it is stopped."""
+    given = {"subscribe": ledger.TOPIC, "startingOffsets": "earliest", **options}
+    frame = spark.readStream.format("epoka").options(**given).load()
+    return (
+        ledger.bronze_from_topic(frame, run)
+        .writeStream.foreachBatch(lambda batch, number: add_bronze(batch, target, number))
+        .option("checkpointLocation", str(target / "checkpoint"))
+        .trigger(processingTime=trigger)
+        .start()
+    )
+
+
+def add_events(spark: SparkSession, events: Sequence[LedgerEvent], target: Path, run: str) -> None:
+    """Add events that are in no topic, such as what was done to the cluster on purpose."""
+    lines = [(run, "events", at, msgspec.json.encode(event).decode()) for at, event in enumerate(events)]
+    added = spark.createDataFrame(lines, ledger.BRONZE)
+    added.coalesce(1).write.mode("overwrite").parquet(str(target / "bronze" / "batch_id=added"))
+
+
+def has_event(spark: SparkSession, target: Path, node: int, event_id: int) -> bool:
+    """Whether bronze has an event."""
+    wanted = (
+        f"get_json_object(value, '$.node') = {node} and get_json_object(value, '$.event_id') = {event_id}"
+    )
+    return not bronze(spark, target).where(wanted).isEmpty()
+
+
+def bronze(spark: SparkSession, target: Path) -> DataFrame:
+    parts = sorted(str(each) for each in (target / "bronze").glob("batch_id=*"))
+    return (
+        spark.read.schema(ledger.BRONZE).parquet(*parts)
+        if parts
+        else spark.createDataFrame([], ledger.BRONZE)
+    )
+
+
 def add_bronze(batch: DataFrame, target: Path, number: int) -> None:
     batch.write.mode("overwrite").parquet(str(target / "bronze" / f"batch_id={number}"))
 
 
-def refresh(spark: SparkSession, target: Path) -> Summary:
-    """Silver and gold of all the bronze that there is."""
-    parts = sorted(str(each) for each in (target / "bronze").glob("batch_id=*"))
-    bronze = spark.read.schema(ledger.BRONZE).parquet(*parts)
+def refresh(
+    spark: SparkSession, target: Path, *, progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> Summary:
+    """Silver and gold of all the bronze that there is; `progress` is told tables that are done and all."""
     order = ["run", "topic", "partition", *ledger.ORDER]
     (
-        ledger.silver_from_bronze(bronze)
+        ledger.silver_from_bronze(bronze(spark, target))
         .repartition("run", "topic", "partition")
         .sortWithinPartitions(*order)
         .write.mode("overwrite")
@@ -101,7 +142,8 @@ def refresh(spark: SparkSession, target: Path) -> Summary:
     )
     silver = spark.read.parquet(str(target / "silver"))
     made = tables.gold(silver) | {"violations": invariants.violations(spark, silver)}
-    for name, frame in made.items():
+    for done, (name, frame) in enumerate(made.items(), 1):
+        progress(done, len(made) + 1)
         frame.coalesce(1).write.mode("overwrite").parquet(str(target / "gold" / name))
     return summary(spark, target)
 

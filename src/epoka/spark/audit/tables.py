@@ -141,8 +141,13 @@ def availability(events: DataFrame) -> DataFrame:
 
 def latencies(events: DataFrame) -> DataFrame:
     """For each end of a life that moved partitions: from the last sign of life to the last new leader."""
-    roots = events.where("kind in ('fenced', 'registered', 'stopping') and event_id >= 0").select(
-        "run", "event_id", "time_ms", "kind", "rule", "broker", "broker_epoch"
+    # A fault counts for the life it hit: what a registration notices happened to the life before it.
+    lived = Window.partitionBy("run", "broker").orderBy(*ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    began = F.max(F.expr("if(kind = 'registered', time_ms, null)")).over(lived)
+    roots = (
+        events.where("kind in ('fenced', 'registered', 'stopping') and event_id >= 0")
+        .withColumn("began_ms", F.coalesce(began, F.lit(0)))
+        .select("run", "event_id", "time_ms", "kind", "rule", "broker", "broker_epoch", "began_ms")
     )
     faults = events.where("kind = 'fault'").select(
         "run",
@@ -168,7 +173,9 @@ def latencies(events: DataFrame) -> DataFrame:
     )
     before = roots.join(
         faults,
-        (roots.run == faults.run) & (roots.broker == faults.hit) & (faults.fault_at_ms <= roots.time_ms),
+        (roots.run == faults.run)
+        & (roots.broker == faults.hit)
+        & faults.fault_at_ms.between(roots.began_ms, roots.time_ms),
         "left",
     ).groupBy(
         *[roots[name] for name in ("run", "event_id", "time_ms", "kind", "rule", "broker", "broker_epoch")]
