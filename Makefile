@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 WITH_EXTRAS := $(VENV)/.with-extras
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test check bench fuzz clean lock
+.PHONY: demo test check docs bench fuzz clean lock
 
 demo: $(WITH_EXTRAS)  ## a cluster, clients, a broker killed under load, Spark over it all, and a report
 	$(BIN)/epoka demo --to build/demo
@@ -15,13 +15,16 @@ test: $(WITH_EXTRAS) check  ## everything: check, then all tests
 	$(PYTHON) .ci/debian.py kcat chromium
 	$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0
 
-check: $(READY)  ## format, lint, types, import contracts, generated code: under a minute
+check: $(READY)  ## format, lint, types, import contracts, generated code and pages: under a minute
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m epoka.wire.generate --check
 	$(BIN)/python -m epoka.reference --check
+
+docs: $(WITH_EXTRAS)  ## the site, into build/site, with every link checked
+	$(BIN)/properdocs build --quiet
 
 bench: $(WITH_EXTRAS)  ## figures, each a ratio against a named peer measured in the same run
 	$(BIN)/python -m benchmarks

@@ -125,6 +125,13 @@ def page(outcome: Outcome) -> str:
     )
 
 
+def picture(outcome: Outcome) -> str:
+    """The chart alone, as an SVG file that brings its own colours."""
+    ground = '<rect width="100%" height="100%" style="fill: var(--ground)"/>'
+    head, _, rest = _chart(outcome).partition(">")
+    return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{_STYLE}</style>{ground}{rest}\n'
+
+
 def _end(outcome: Outcome) -> str:
     if outcome.harm is None:
         words = "<strong>Safe.</strong> Nothing acknowledged is lost, and the cluster is whole again."
