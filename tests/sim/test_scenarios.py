@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from epoka.fencing import RULES
 from epoka.sim.scenarios import SCENARIOS, Outcome, Scenario, gallery, run
 from epoka.sim.scenarios.chart import MESSAGE
-from epoka.sim.scenarios.page import page
+from epoka.sim.scenarios.page import page, picture
 from epoka.sim.scenarios.text import told
 from tests.cli.commands import inside
 
@@ -134,6 +135,25 @@ def test_a_page_is_written_and_a_bad_path_is_one_line(tmp_path):
     assert path.read_text(encoding="utf-8") == page(played(SCENARIOS["kip-903-six-steps"]))
     outcome = inside("scenario", "run", "kip-903-six-steps", "--html", str(tmp_path / "no" / "chart.html"))
     assert outcome.code == 1 and len(outcome.err.splitlines()) == 1
+
+
+def columns_with_an_end(svg: str) -> set[str]:
+    """Whose life line is dotted somewhere."""
+    at = dict(re.findall(r'<text class="who" x="(\d+)"[^>]*>([^<]+)<', svg))
+    return {at[x] for x in re.findall(r'<line class="lane dead" x1="(\d+)"', svg)}
+
+
+def test_a_life_line_ends_for_whoever_ended_and_not_for_whoever_tells_of_it():
+    stopped = picture(played(SCENARIOS["kip-380-stop-replica"]))
+    assert "its session ended" in re.sub(r"<[^>]*>", " ", stopped).replace("  ", " ")
+    assert columns_with_an_end(stopped) == {"broker 3"}
+    assert columns_with_an_end(picture(played(SCENARIOS["kip-343-duplicate-id"]))) == {"broker 3 (second)"}
+
+
+@EVERY
+def test_a_picture_is_a_file_of_its_own(scenario):
+    root = ElementTree.fromstring(picture(played(scenario)))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg" and root.find(".//{*}style") is not None
 
 
 def test_a_name_that_is_none_is_a_mistake_of_the_user():

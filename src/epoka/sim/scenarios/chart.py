@@ -208,7 +208,8 @@ class WatchedWorld(World):
             new = self.ledger[before:]
             refused = tuple(_verdict(each) for each in new if each.kind == "verdict")
             told = [
-                Line(self.elapsed_ms, CHANGE, sentence(each), self.name_of(self.address_of(each.node)))
+                # Of two processes with one id it is the one that tells.
+                Line(self.elapsed_ms, CHANGE, sentence(each), here)
                 for each in new
                 if each.kind in _CHANGES and each.topic != "__consumer_offsets"
             ]

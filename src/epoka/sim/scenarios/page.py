@@ -223,7 +223,7 @@ def _lane(name: str, x: int, rows: Sequence[_Row], height: int) -> str:
         if line.sender != name or line.kind not in (FAULT, CHANGE):
             continue
         goes = line.text.startswith(("loses power", "stands still")) or (
-            line.kind == CHANGE and " ended" in line.text
+            line.kind == CHANGE and ") ended: " in line.text
         )
         comes = line.text.startswith(("starts again", "goes on"))
         if (goes and running) or (comes and not running):
