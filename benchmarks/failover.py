@@ -19,7 +19,7 @@ import msgspec
 from confluent_kafka import KafkaError, Producer
 
 from benchmarks.figures import Figure, beside
-from epoka.cluster.calls import Caller
+from epoka.client.connection import Connection
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.ports import HOST
 from epoka.wire.error_codes import ErrorCode
@@ -121,8 +121,8 @@ class Impatient:
     """A client that asks who leads, and writes to whoever does, until it is acknowledged."""
 
     def __init__(self, cluster: Cluster, without: int) -> None:
-        self._callers = {
-            each: Caller(HOST, cluster.layout.place(each).client_port)
+        self._connections = {
+            each: Connection((HOST, cluster.layout.place(each).client_port))
             for each in cluster.broker_ids
             if each != without
         }
@@ -132,26 +132,26 @@ class Impatient:
     def acknowledged_at(self, partition: int) -> float:
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            for broker_id in self._callers:
+            for broker_id in self._connections:
                 leader = self._leader(broker_id, partition)
-                if leader in self._callers and self._write(leader, partition):
+                if leader in self._connections and self._write(leader, partition):
                     return time.monotonic()
             time.sleep(LOOK_AGAIN_S)
         raise RuntimeError(f"nobody acknowledges partition {partition}")
 
     def close(self) -> None:
-        for caller in self._callers.values():
-            caller.close()
+        for connection in self._connections.values():
+            connection.close()
 
     def _leader(self, broker_id: int, partition: int) -> int:
         question = MetadataRequest(topics=(MetadataRequestTopic(name=TOPIC),))
-        (topic,) = self._callers[broker_id].ask(question, version=9).topics
+        (topic,) = self._connections[broker_id].ask(question, version=9).topics
         return next(each.leader_id for each in topic.partitions if each.partition_index == partition)
 
     def _write(self, leader: int, partition: int) -> bool:
         data = msgspec.structs.replace(self._partition, index=partition)
         request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=(TopicProduceData(TOPIC, (data,)),))
-        (topic,) = self._callers[leader].ask(request, version=9).responses
+        (topic,) = self._connections[leader].ask(request, version=9).responses
         return bool(topic.partition_responses[0].error_code == ErrorCode.NONE)
 
 

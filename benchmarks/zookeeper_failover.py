@@ -26,7 +26,9 @@ from uuid import UUID
 import msgspec
 
 from benchmarks.figures import Figure, beside
-from epoka.cluster.calls import Caller, CallFailed
+from epoka.client.connection import Connection
+from epoka.client.errors import ClientError
+from epoka.client.settings import ClientSettings
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.ports import HOST
 from epoka.coordination.zookeeper import paths
@@ -243,9 +245,10 @@ def serves(cluster: Cluster, broker: int) -> bool:
     """Whether it answers as the leader of the partition that nobody else has."""
     topic = ListOffsetsTopic("bounce", (ListOffsetsPartition(partition_index=0, timestamp=-1),))
     try:
-        with Caller(HOST, cluster.layout.place(broker).client_port, timeout_s=1.0) as caller:
-            answer = caller.ask(ListOffsetsRequest(replica_id=-1, topics=(topic,)))
-    except CallFailed:
+        address = (HOST, cluster.layout.place(broker).client_port)
+        with Connection(address, ClientSettings((address,), request_timeout_ms=1_000)) as connection:
+            answer = connection.ask(ListOffsetsRequest(replica_id=-1, topics=(topic,)))
+    except ClientError:
         return False
     return bool(answer.topics[0].partitions[0].error_code == ErrorCode.NONE)
 

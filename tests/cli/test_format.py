@@ -11,7 +11,8 @@ from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from epoka.cli.format import BadFormat, as_json, compiled, plain, unescaped
 from epoka.cli.produce import Shape, _from_json, _plain
-from epoka.cli.writing import BATCH_BYTES, _batches, murmur2
+from epoka.cli.writing import BATCH_BYTES, _batches
+from epoka.client.batching import murmur2
 from epoka.wire.records import Record
 
 RECORD = Record(7, 1234, b"k", b"pay", (("a", b"1"), ("b", None)))

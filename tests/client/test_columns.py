@@ -24,7 +24,11 @@ Row = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...
 
 def rows_of(buffer: bytes | bytearray, first: int, end: int, **more: object) -> list[tuple[object, ...]]:
     found = columns.decode(memoryview(buffer), first, end, about="t-0", **more)  # type: ignore[arg-type]
-    return [chunk.record(row) for chunk in found for row in range(len(chunk))]
+    return [
+        (each.offset, each.timestamp, each.key, each.value, [*each.headers])
+        for chunk in found
+        for each in chunk.records()
+    ]
 
 
 def batch(rows: list[Row], **more: object) -> bytearray:

@@ -22,7 +22,7 @@ def client(cluster: Cluster) -> object:
 
 
 def values(reader: RangeReader) -> list[bytes | None]:
-    return [chunk.record(row)[3] for chunk in reader.columns() for row in range(len(chunk))]
+    return [each.value for chunk in reader.columns() for each in chunk.records()]
 
 
 def test_a_topic_is_seen_with_its_id_partitions_and_leaders(client: ClusterClient, topics: Topics) -> None:
@@ -104,7 +104,7 @@ def test_a_read_rides_out_bounced_leaders(cluster: Cluster, topics: Topics) -> N
         read: list[bytes | None] = []
         bounces: list[threading.Thread] = []
         for chunk in reader.columns():
-            read += [chunk.record(row)[3] for row in range(len(chunk))]
+            read += [each.value for each in chunk.records()]
             if len(bounces) < 2 and len(read) > 5000 * (len(bounces) + 1):
                 leader = client.topic(name).partitions[0].leader
                 bounces.append(threading.Thread(target=cluster.bounce, args=(leader, "unclean")))

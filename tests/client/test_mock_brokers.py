@@ -39,8 +39,8 @@ def test_what_both_clients_write_is_read_in_its_order(mock: Producer, client: Cl
     at = ("shared", 0)
     first, end = (client.offsets({at: when})[at].offset for when in (EARLIEST, LATEST))
     read = [
-        chunk.record(row)[3]
+        each.value
         for chunk in RangeReader(client, Range(*at, first, end)).columns()
-        for row in range(len(chunk))
+        for each in chunk.records()
     ]
     assert read == [b"theirs", b"ours"]

@@ -11,7 +11,7 @@ import threading
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from epoka.cluster.calls import Caller
+from epoka.client.connection import Connection
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.ports import HOST
 from epoka.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -71,8 +71,8 @@ def coordinator(cluster: Cluster, group: str) -> int:
     for broker_id in cluster.broker_ids:
         if cluster.state(broker_id) != "running":
             continue
-        with Caller(HOST, cluster.layout.place(broker_id).client_port) as caller:
-            (found,) = caller.ask(request, version=4).coordinators
+        with Connection((HOST, cluster.layout.place(broker_id).client_port)) as connection:
+            (found,) = connection.ask(request, version=4).coordinators
         if found.error_code == 0:
             return int(found.node_id)
     return -1

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from epoka.cluster.calls import Caller, CallFailed
+from epoka.client.connection import Connection
+from epoka.client.errors import ClientError
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.errors import BadCluster, NodeFailed
 from epoka.cluster.ports import HOST, Ports
@@ -289,10 +290,10 @@ def test_a_client_that_poses_as_a_node_is_refused(cluster: Cluster, pose: str) -
     forged, version = poses(cluster)[pose]
     before = cluster.image().state_hash()
     for broker_id in cluster.broker_ids:
-        with Caller(HOST, cluster.layout.place(broker_id).client_port) as caller:
+        with Connection((HOST, cluster.layout.place(broker_id).client_port)) as connection:
             try:
-                answer = caller.ask(forged, version=version)
-            except CallFailed:
+                answer = connection.ask(forged, version=version)
+            except ClientError:
                 continue
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED, (pose, answer)
     assert cluster.image().state_hash() == before

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from epoka.cluster.calls import Caller
+from epoka.client.connection import Connection
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.ports import HOST
 from epoka.model.ledger import LedgerEvent
@@ -127,8 +127,8 @@ def refusal(cluster: Cluster, broker_id: int) -> ErrorCode:
         partition_data=tuple(PartitionProduceData(index=index, records=batch) for index in range(PARTITIONS)),
     )
     request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=(data,))
-    with Caller(HOST, cluster.layout.place(broker_id).client_port) as caller:
-        answer = caller.ask(request, version=9)
+    with Connection((HOST, cluster.layout.place(broker_id).client_port)) as connection:
+        answer = connection.ask(request, version=9)
     (code,) = {part.error_code for topic in answer.responses for part in topic.partition_responses}
     return ErrorCode.of(code)
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException
 
-from epoka.cluster.calls import CallFailed
+from epoka.client.errors import ClientError
 from epoka.cluster.cluster import Cluster
 from epoka.coordination.zookeeper.operations import Refused, SetData
 from epoka.coordination.zookeeper.server import ZooKeeperServer
@@ -112,7 +112,7 @@ def test_a_client_that_plays_the_controller_is_refused(keeper: ZooKeeperServer) 
             (UpdateMetadataRequest(**greater), 8),
             (StopReplicaRequest(**greater, delete_partitions=True), 4),
         ):
-            with pytest.raises(CallFailed, match="closed the connection"):
+            with pytest.raises(ClientError, match="closed the connection"):
                 ask(cluster, 1, request, version=version)
         wait_said(cluster, 1, "closed the connection", "PLAINTEXT")
         write(cluster, "a")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from epoka.cluster.calls import Caller
+from epoka.client.connection import Connection
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.ports import HOST
 from epoka.model.levels import FEATURE_NAME, FeatureLevel
@@ -38,8 +38,8 @@ def ask_for(cluster: Cluster, level: FeatureLevel) -> UpdateFeaturesResponse:
             FeatureUpdateKey(feature=FEATURE_NAME, max_version_level=int(level), upgrade_type=1),
         )
     )
-    with Caller(HOST, cluster.layout.place(1).client_port) as caller:
-        answer = caller.ask(request, version=1)
+    with Connection((HOST, cluster.layout.place(1).client_port)) as connection:
+        answer = connection.ask(request, version=1)
     assert isinstance(answer, UpdateFeaturesResponse)
     return answer
 

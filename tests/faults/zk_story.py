@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from epoka.cluster.calls import Caller, CallFailed
+from epoka.client.connection import Connection
+from epoka.client.errors import ClientError
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.ports import HOST
 from epoka.coordination.zookeeper.server import ZooKeeperServer
@@ -111,15 +112,15 @@ def wait_registered(cluster: Cluster, broker_id: int, newer_than: int) -> int:
 
 def ask(cluster: Cluster, broker_id: int, message: Any, *, control: bool = False, version: int = -1) -> Any:
     place = cluster.layout.place(broker_id)
-    with Caller(HOST, place.control_port if control else place.client_port) as caller:
-        return caller.ask(message, version=None if version < 0 else version)
+    with Connection((HOST, place.control_port if control else place.client_port)) as connection:
+        return connection.ask(message, version=None if version < 0 else version)
 
 
 def told_by(cluster: Cluster, broker_id: int) -> metadata.MetadataResponse | None:
     """What a broker tells a client of the cluster; None when it tells nothing."""
     try:
         return ask(cluster, broker_id, metadata.MetadataRequest(topics=None), version=12)
-    except CallFailed:
+    except ClientError:
         return None
 
 

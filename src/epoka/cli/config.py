@@ -8,7 +8,7 @@ import msgspec
 
 from epoka.cli.brokers import asking, check
 from epoka.cli.output import EXIT_GOOD, say, say_json, settings_of, table, usage
-from epoka.cli.topic import ANSWER_S, SET, TAKE_BACK, alter_settings
+from epoka.cli.topic import SET, TAKE_BACK, TIMEOUT_MS, alter_settings
 from epoka.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from epoka.wire.messages.incremental_alter_configs import IncrementallyAlterableConfig
 
@@ -29,11 +29,11 @@ def show_config(
     kind: str, name: str | None, bootstrap: str | None, data: Path | None, all: bool, json: bool
 ) -> int:
     resource = DescribeConfigsResource(KINDS[kind], _named(kind, name))
-    with asking(bootstrap, data) as brokers:
+    with asking(bootstrap, data) as client:
         # What a broker has in its own file, only that broker knows.
-        own = kind == "broker" and name is not None and int(name) in brokers.ids
-        caller = brokers.broker(int(name or 0)) if own else brokers.any()
-        (result,) = caller.ask(DescribeConfigsRequest((resource,)), timeout_s=ANSWER_S).results
+        own = kind == "broker" and name is not None and int(name) in client.brokers()
+        broker = client.node(int(name or 0)) if own else client.anyone()
+        (result,) = broker.ask(DescribeConfigsRequest((resource,)), wait_ms=TIMEOUT_MS).results
     check(result.error_code, result.error_message, f"the settings of {_told(kind, name)} cannot be read")
     settings = [
         Setting(
@@ -83,8 +83,8 @@ def _alter(
     data: Path | None,
     json: bool,
 ) -> int:
-    with asking(bootstrap, data) as brokers:
-        alter_settings(brokers, KINDS[kind], _named(kind, name), changes)
+    with asking(bootstrap, data) as client:
+        alter_settings(client, KINDS[kind], _named(kind, name), changes)
     if json:
         say_json({"kind": kind, "name": name, "changed": [each.name for each in changes]})
     else:

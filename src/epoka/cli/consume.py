@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import islice
 from pathlib import Path
 
-from epoka.cli.brokers import EARLIEST, LATEST, Brokers, asking
+from epoka.cli.brokers import asking, offsets_at, partitions
 from epoka.cli.format import BadFormat, Writes, as_json, compiled, plain, unescaped
-from epoka.cli.output import EXIT_GOOD, Failed, usage
-from epoka.cli.reading import Reader
+from epoka.cli.output import EXIT_GOOD, Failed, complain, usage
+from epoka.client.cluster import EARLIEST, LATEST, ClusterClient
+from epoka.client.reading import TopicReader
 
 NAMES = {"beginning": EARLIEST, "earliest": EARLIEST, "end": LATEST, "latest": LATEST}
+NEVER = 1 << 62
+"""Beyond every offset."""
 
 
 def consume(
@@ -31,14 +35,21 @@ def consume(
 ) -> int:
     write = _writer(template, key_delimiter, delimiter, json)
     start, stop = _offsets(offset)
-    with asking(bootstrap, data) as brokers:
-        there = sorted(brokers.partitions(topic))
+    with asking(bootstrap, data) as client:
+        there = partitions(client, topic)
         if partition is not None and partition not in there:
             raise Failed(f"{topic} has no partition {partition}; it has {len(there)}")
         chosen = there if partition is None else [partition]
-        positions = _positions(brokers, topic, chosen, start)
-        ends = _stops(brokers, topic, chosen, stop)
-        reader = Reader(brokers, topic, positions, committed=not uncommitted, patience_s=timeout)
+        reader = TopicReader(
+            client,
+            topic,
+            _positions(client, topic, chosen, start),
+            committed=not uncommitted,
+            patience_ms=int(timeout * 1000),
+            most=count,
+            on_jump=complain,
+        )
+        ends = _stops(client, topic, chosen, stop)
         try:
             _run(reader, topic, write, ends, count, exit_at_end)
         except KeyboardInterrupt:
@@ -48,22 +59,23 @@ def consume(
 
 
 def _run(
-    reader: Reader, topic: str, write: Writes, ends: dict[int, int], count: int | None, exit_at_end: bool
+    reader: TopicReader, topic: str, write: Writes, ends: dict[int, int], count: int | None, exit_at_end: bool
 ) -> None:
     out = sys.stdout.buffer
-    left = {each for each in reader.positions if reader.positions[each] < ends.get(each, 1 << 62)}
+    left = {each for each in reader.positions if reader.positions[each] < ends.get(each, NEVER)}
     done = 0
     while left and (count is None or done < count):
-        for partition, record in reader.records(left):
-            if record.offset >= ends.get(partition, 1 << 62):
-                continue
-            out.write(write(topic, partition, record))
-            done += 1
+        for partition, columns in reader.columns(left):
+            end = ends.get(partition, NEVER)
+            wanted = None if count is None else count - done
+            records = [each for each in islice(columns.records(), wanted) if each.offset < end]
+            out.write(b"".join([write(topic, partition, record) for record in records]))
+            done += len(records)
             if done == count:
                 break
         out.flush()
         for partition in sorted(left):
-            over = reader.positions[partition] >= ends.get(partition, 1 << 62)
+            over = reader.positions[partition] >= ends.get(partition, NEVER)
             if over or (exit_at_end and reader.at_end(partition)):
                 left.discard(partition)
 
@@ -97,9 +109,9 @@ def _offsets(given: list[str]) -> tuple[str, int | None]:
     return start, stop
 
 
-def _positions(brokers: Brokers, topic: str, partitions: list[int], start: str) -> dict[int, int]:
+def _positions(client: ClusterClient, topic: str, partitions: list[int], start: str) -> dict[int, int]:
     def ask(when: int) -> dict[int, int]:
-        found = brokers.offsets({(topic, each): when for each in partitions})
+        found = offsets_at(client, [(topic, each) for each in partitions], when)
         return {partition: offset for (_, partition), offset in found.items()}
 
     if start in NAMES:
@@ -117,9 +129,9 @@ def _positions(brokers: Brokers, topic: str, partitions: list[int], start: str) 
     return dict.fromkeys(partitions, number)
 
 
-def _stops(brokers: Brokers, topic: str, partitions: list[int], stop: int | None) -> dict[int, int]:
+def _stops(client: ClusterClient, topic: str, partitions: list[int], stop: int | None) -> dict[int, int]:
     if stop is None:
         return {}
-    found = brokers.offsets({(topic, each): stop for each in partitions})
-    end = brokers.offsets({(topic, each): LATEST for each in partitions})
+    wanted = [(topic, each) for each in partitions]
+    found, end = (offsets_at(client, wanted, when) for when in (stop, LATEST))
     return {each: end[topic, each] if found[topic, each] < 0 else found[topic, each] for each in partitions}

@@ -11,14 +11,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from epoka.cli.output import Failed, usage
 from epoka.client.errors import BadSetting
-from epoka.client.settings import ClientSettings, settings_from
-from epoka.cluster.calls import Caller, CallFailed
+from epoka.client.settings import Address, ClientSettings, settings_from
 from epoka.cluster.errors import BadCluster
 from epoka.cluster.layout import ClusterFile, read_cluster_file
 from epoka.cluster.ports import HOST
 from epoka.node.properties import entries
+
+ANSWER_MS = 10_000
+"""How long a broker may take for an answer, unless a property file says otherwise."""
 
 
 def _notes() -> Path:
@@ -75,7 +79,7 @@ def the_file(folder: Path) -> ClusterFile:
     return known
 
 
-def addresses(bootstrap: str | None, data: Path | None) -> list[tuple[str, int]]:
+def addresses(bootstrap: str | None, data: Path | None) -> list[Address]:
     """Where the brokers of the cluster are that is meant."""
     if bootstrap is not None and data is not None:
         usage("--bootstrap and --data both say which cluster is meant; give one")
@@ -85,7 +89,7 @@ def addresses(bootstrap: str | None, data: Path | None) -> list[tuple[str, int]]
     return [address(each) for each in bootstrap.split(",")]
 
 
-def address(text: str) -> tuple[str, int]:
+def address(text: str) -> Address:
     host, separator, port = text.strip().rpartition(":")
     if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
         usage(f"an address is written as host:port, not {text!r}")
@@ -95,7 +99,7 @@ def address(text: str) -> tuple[str, int]:
 class ClientConfig:
     """What `--command-config` said, for the one command that this process does."""
 
-    settings: ClientSettings | None = None
+    settings = ClientSettings((), request_timeout_ms=ANSWER_MS)
 
     @classmethod
     def read(cls, path: Path) -> None:
@@ -106,25 +110,15 @@ class ClientConfig:
             usage(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
         try:
             # Which brokers are meant says --bootstrap.
-            cls.settings = settings_from({**given, "bootstrap.servers": "localhost:9092"})
+            usual = {"request.timeout.ms": str(ANSWER_MS)}
+            cls.settings = settings_from({**usual, **given, "bootstrap.servers": "localhost:9092"})
         except BadSetting as error:
             usage(f"{path}: {error}")
 
 
-def connect(host: str, port: int) -> Caller:
-    """A connection to one broker, as the client's property file has it."""
-    return Caller(host, port, settings=ClientConfig.settings)
-
-
-def caller(bootstrap: str | None, data: Path | None) -> Caller:
-    """A connection to the first broker that answers."""
-    reasons = []
-    for host, port in addresses(bootstrap, data):
-        try:
-            return connect(host, port)
-        except CallFailed as error:
-            reasons.append(str(error))
-    raise Failed("; ".join(reasons))
+def client_settings(bootstrap: str | None, data: Path | None) -> ClientSettings:
+    """How the cluster that is meant is reached."""
+    return msgspec.structs.replace(ClientConfig.settings, bootstrap=tuple(addresses(bootstrap, data)))
 
 
 def _alive(pid: int) -> bool:

@@ -9,15 +9,15 @@ from re import fullmatch
 
 import msgspec
 
-from epoka.cli import groups
-from epoka.cli.brokers import EARLIEST, LATEST, Brokers, TopicPartition, asking, name
+from epoka.cli.brokers import asking, name, offsets_at, partitions
 from epoka.cli.output import EXIT_GOOD, Failed, plural, say, say_json, table, usage
-from epoka.client.groups import Group
+from epoka.client import groups
+from epoka.client.cluster import EARLIEST, LATEST, ClusterClient, TopicPartition
 
 IDLE = ("Empty", "Dead")
 
 Offsets = dict[TopicPartition, int | None]
-Goal = Callable[[Brokers, Offsets], Offsets]
+Goal = Callable[[ClusterClient, Offsets], Offsets]
 """Where offsets shall go, from where they are; None for a partition that has none."""
 
 
@@ -42,8 +42,8 @@ class ResetLine(msgspec.Struct, frozen=True):
 
 
 def list_groups(bootstrap: str | None, data: Path | None, state: str | None, json: bool) -> int:
-    with asking(bootstrap, data) as brokers:
-        lines = groups.list_groups(brokers)
+    with asking(bootstrap, data) as client:
+        lines = groups.list_groups(client)
     if state is not None:
         wanted = {each.strip().lower() for each in state.split(",")}
         lines = [line for line in lines if line.state.lower() in wanted]
@@ -58,12 +58,12 @@ def list_groups(bootstrap: str | None, data: Path | None, state: str | None, jso
 
 
 def describe_group(group: str, bootstrap: str | None, data: Path | None, members: bool, json: bool) -> int:
-    with asking(bootstrap, data) as brokers:
-        known = groups.describe(brokers, group)
-        offsets = groups.committed(brokers, group)
+    with asking(bootstrap, data) as client:
+        known = groups.describe(client, group)
+        offsets = groups.committed(client, group)
         if not known.exists and not offsets:
             raise Failed(f"there is no group {group} (GROUP_ID_NOT_FOUND)")
-        lines = _offset_lines(brokers, known, offsets)
+        lines = _offset_lines(client, known, offsets)
     if json:
         say_json({**msgspec.to_builtins(known), "offsets": msgspec.to_builtins(lines)})
         return EXIT_GOOD
@@ -115,8 +115,8 @@ def reset_offsets(
     goals: list[tuple[bool, Goal]] = [
         (to_earliest, _at(EARLIEST)),
         (to_latest, _at(LATEST)),
-        (to_current, lambda brokers, before: dict(before)),
-        (to_offset is not None, lambda brokers, before: dict.fromkeys(before, to_offset or 0)),
+        (to_current, lambda client, before: dict(before)),
+        (to_offset is not None, lambda client, before: dict.fromkeys(before, to_offset or 0)),
         (shift_by is not None, _shift(shift_by or 0)),
         (to_datetime is not None, _since(_time(to_datetime) if to_datetime else 0)),
         (by_duration is not None, _since(_ago(by_duration) if by_duration else 0)),
@@ -130,19 +130,19 @@ def reset_offsets(
     if bool(topic) == all_topics:
         usage("say which topics: --topic TOPIC[:PARTITION,...], or --all-topics")
     wanted = [_scope(each) for each in topic]
-    with asking(bootstrap, data) as brokers:
-        known = groups.describe(brokers, group)
+    with asking(bootstrap, data) as client:
+        known = groups.describe(client, group)
         if known.state not in IDLE:
             raise Failed(f"group {group} is {known.state}; offsets are reset when it has no members")
-        committed = groups.committed(brokers, group)
-        before = _before(brokers, wanted, committed, all_topics)
+        committed = groups.committed(client, group)
+        before = _before(client, wanted, committed, all_topics)
         if not before:
             raise Failed(f"group {group} has no offsets to reset")
-        after = _within(brokers, chosen[0](brokers, before))
+        after = _within(client, chosen[0](client, before))
         if not after:
             raise Failed(f"group {group} has committed nothing there that could be moved")
         if execute:
-            groups.commit(brokers, group, after)
+            client.commit(group, after)
     lines = [ResetLine(*each, before[each], after[each]) for each in sorted(after)]
     if json:
         say_json({"group": group, "executed": execute, "offsets": msgspec.to_builtins(lines)})
@@ -154,8 +154,8 @@ def reset_offsets(
 
 
 def delete_group(group: str, bootstrap: str | None, data: Path | None, json: bool) -> int:
-    with asking(bootstrap, data) as brokers:
-        groups.delete(brokers, group)
+    with asking(bootstrap, data) as client:
+        groups.delete(client, group)
     if json:
         say_json({"deleted": group})
     else:
@@ -163,15 +163,15 @@ def delete_group(group: str, bootstrap: str | None, data: Path | None, json: boo
     return EXIT_GOOD
 
 
-def _offset_lines(brokers: Brokers, known: Group, offsets: dict[TopicPartition, int]) -> list[OffsetLine]:
+def _offset_lines(
+    client: ClusterClient, known: groups.Group, offsets: dict[TopicPartition, int]
+) -> list[OffsetLine]:
     owners = {each: member for member in known.members for each in member.partitions}
     wanted = sorted({*offsets, *owners})
     there = {
-        topic.name
-        for topic in brokers.metadata(sorted({t for t, _ in wanted})).topics
-        if not topic.error_code
+        topic.name for topic in client.metadata({topic for topic, _ in wanted}).topics if not topic.error_code
     }
-    ends = brokers.offsets({each: LATEST for each in wanted if each[0] in there})
+    ends = offsets_at(client, [each for each in wanted if each[0] in there], LATEST)
     lines = []
     for each in wanted:
         current, end, owner = offsets.get(each), ends.get(each), owners.get(each)
@@ -194,27 +194,27 @@ def _offset_lines(brokers: Brokers, known: Group, offsets: dict[TopicPartition, 
 
 
 def _at(when: int) -> Goal:
-    return lambda brokers, before: dict(brokers.offsets(dict.fromkeys(before, when)))
+    return lambda client, before: dict(offsets_at(client, [*before], when))
 
 
 def _shift(by: int) -> Goal:
-    def shifted(brokers: Brokers, before: Offsets) -> Offsets:
+    def shifted(client: ClusterClient, before: Offsets) -> Offsets:
         return {each: None if offset is None else offset + by for each, offset in before.items()}
 
     return shifted
 
 
 def _since(time_ms: int) -> Goal:
-    def since(brokers: Brokers, before: Offsets) -> Offsets:
-        found = brokers.offsets(dict.fromkeys(before, time_ms))
-        late = brokers.offsets({each: LATEST for each, offset in found.items() if offset < 0})
+    def since(client: ClusterClient, before: Offsets) -> Offsets:
+        found = offsets_at(client, [*before], time_ms)
+        late = offsets_at(client, [each for each, offset in found.items() if offset < 0], LATEST)
         return {**found, **late}
 
     return since
 
 
 def _before(
-    brokers: Brokers,
+    client: ClusterClient,
     wanted: list[tuple[str, list[int] | None]],
     committed: dict[TopicPartition, int],
     all_topics: bool,
@@ -224,19 +224,18 @@ def _before(
         return dict(committed)
     found: Offsets = {}
     for topic, only in wanted:
-        there = brokers.partitions(topic)
-        for partition in sorted(there) if only is None else only:
+        there = partitions(client, topic)
+        for partition in there if only is None else only:
             if partition not in there:
                 raise Failed(f"{topic} has no partition {partition}")
             found[topic, partition] = committed.get((topic, partition))
     return found
 
 
-def _within(brokers: Brokers, goals: Offsets) -> dict[TopicPartition, int]:
+def _within(client: ClusterClient, goals: Offsets) -> dict[TopicPartition, int]:
     """The goals, brought into what each log holds; partitions without a goal are left out."""
     known = {each: goal for each, goal in goals.items() if goal is not None}
-    first = brokers.offsets(dict.fromkeys(known, EARLIEST))
-    end = brokers.offsets(dict.fromkeys(known, LATEST))
+    first, end = (offsets_at(client, [*known], when) for when in (EARLIEST, LATEST))
     return {each: min(max(goal, first[each]), end[each]) for each, goal in known.items()}
 
 

@@ -9,15 +9,17 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from epoka.cli.brokers import EARLIEST, Brokers, asking
+from epoka.cli.brokers import asking, offsets_at, topic_named
 from epoka.cli.finding import the_file, the_folder
 from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, complain, say, say_json, usage
-from epoka.cli.reading import Reader
 from epoka.cli.topic import least_isr
+from epoka.client.cluster import EARLIEST, ClusterClient
+from epoka.client.reading import TopicReader
 from epoka.cluster.fault_ledger import FILE_NAME as FAULTS
 from epoka.ledger.tail import Tail
 from epoka.ledger.telling import line, sentence
@@ -26,7 +28,7 @@ from epoka.model.ledger import LedgerEvent
 from epoka.model.ledger_outbox import TOPIC
 
 LOOK_AGAIN_S = 0.2
-PATIENCE_S = 30.0
+PATIENCE_MS = 30_000
 
 Rounds = Iterator[list[LedgerEvent]]
 """What there is, and then, each time, what has come since."""
@@ -137,8 +139,8 @@ def _least(
         return lambda name: 1
     names = sorted({event.topic for event in history.events if event.topic})
     try:
-        with asking(bootstrap, data) as brokers:
-            known = least_isr(brokers, names)
+        with asking(bootstrap, data) as client:
+            known = least_isr(client, names)
     except Failed as error:
         complain(f"min.insync.replicas is taken as 1: {error}")
         return lambda name: 1
@@ -172,7 +174,7 @@ class _source:
     def __init__(self, bootstrap: str | None, data: Path | None, file: list[Path]) -> None:
         if sum((bootstrap is not None, data is not None, bool(file))) > 1:
             usage("--bootstrap, --data and --file all say which ledger is meant; give one")
-        self._brokers: Brokers | None = None
+        self._client: ClusterClient | None = None
         if bootstrap is not None:
             self._asking = asking(bootstrap, None)
             self._rounds = self._from_topic()
@@ -190,25 +192,26 @@ class _source:
         return self._rounds
 
     def __exit__(self, *_: object) -> None:
-        if self._brokers is not None:
-            self._brokers.close()
+        if self._client is not None:
+            self._client.close()
 
     def _from_topic(self) -> Rounds:
-        with self._asking as brokers:
-            self._brokers = brokers
-            brokers.topic(TOPIC)
+        with self._asking as client:
+            self._client = client
+            topic_named(client, TOPIC)
             at = (TOPIC, 0)
-            first = brokers.offsets({at: EARLIEST})[at]
-            reader = Reader(brokers, TOPIC, {0: first}, committed=False, patience_s=PATIENCE_S)
+            first = offsets_at(client, [at], EARLIEST)[at]
+            reader = TopicReader(
+                client, TOPIC, {0: first}, committed=False, patience_ms=PATIENCE_MS, on_jump=complain
+            )
             decoder = msgspec.json.Decoder(LedgerEvent)
             while True:
                 events = []
                 while True:
-                    for _, record in reader.records({0}):
-                        try:
-                            events.append(decoder.decode(record.value or b""))
-                        except msgspec.DecodeError:
-                            continue
+                    for _, columns in reader.columns({0}):
+                        for record in columns.records():
+                            with suppress(msgspec.DecodeError):
+                                events.append(decoder.decode(record.value or b""))
                     if reader.at_end(0):
                         break
                 yield sorted(events, key=lambda event: (event.time_ms, event.node, event.event_id))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from epoka.cli.brokers import Brokers, asking, check
+from epoka.cli.brokers import asking, check
 from epoka.cli.output import EXIT_GOOD, Failed, say, say_json, table, usage
+from epoka.client.cluster import ClusterClient
 from epoka.model.levels import FEATURE_NAME, FeatureLevel
 from epoka.wire.messages.api_versions import ApiVersionsRequest
 from epoka.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -25,8 +26,8 @@ class Feature(msgspec.Struct, frozen=True):
 
 
 def show_level(bootstrap: str | None, data: Path | None, json: bool) -> int:
-    with asking(bootstrap, data) as brokers:
-        features = _features(brokers)
+    with asking(bootstrap, data) as client:
+        features = _features(client)
     if json:
         say_json(features)
         return EXIT_GOOD
@@ -57,8 +58,8 @@ def raise_level(level: str, bootstrap: str | None, data: Path | None, dry_run: b
         wanted = FeatureLevel.parse(level)
     except ValueError as error:
         usage(str(error))
-    with asking(bootstrap, data) as brokers:
-        before = next((each for each in _features(brokers) if each.feature == FEATURE_NAME), None)
+    with asking(bootstrap, data) as client:
+        before = next((each for each in _features(client) if each.feature == FEATURE_NAME), None)
         if before is None:
             raise Failed("this cluster has no feature ladder; it is not Epoka")
         if wanted < before.level:
@@ -66,7 +67,7 @@ def raise_level(level: str, bootstrap: str | None, data: Path | None, dry_run: b
         update = FeatureUpdateKey(FEATURE_NAME, max_version_level=int(wanted))
         request = UpdateFeaturesRequest(TIMEOUT_MS, (update,), validate_only=dry_run)
         if wanted > before.level:
-            answer = brokers.controller().ask(request, timeout_s=TIMEOUT_MS / 1000 + 5)
+            answer = client.controller().ask(request, wait_ms=TIMEOUT_MS)
             check(answer.error_code, answer.error_message, "the level stays")
             for result in answer.results:
                 check(result.error_code, result.error_message, "the level stays")
@@ -80,9 +81,9 @@ def raise_level(level: str, bootstrap: str | None, data: Path | None, dry_run: b
     return EXIT_GOOD
 
 
-def _features(brokers: Brokers) -> list[Feature]:
+def _features(client: ClusterClient) -> list[Feature]:
     asked = ApiVersionsRequest(client_software_name="epoka", client_software_version="1")
-    answer = brokers.any().ask(asked)
+    answer = client.anyone().ask(asked)
     check(answer.error_code, None, "the features cannot be read")
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}
     return [

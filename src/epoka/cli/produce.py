@@ -17,6 +17,7 @@ from epoka.cli.brokers import asking
 from epoka.cli.format import unescaped
 from epoka.cli.output import EXIT_GOOD, Failed, say_json, usage
 from epoka.cli.writing import Writer
+from epoka.client.errors import Unreachable
 from epoka.wire.compression import Codec, codec_named
 from epoka.wire.records import Record
 
@@ -60,6 +61,7 @@ def produce(
         usage("-K is at least one byte")
     if acks not in ACKS:
         usage(f"--acks is all or 1, not {acks!r}")
+    codec = _codec(compression)
     shape = Shape(
         partition,
         None if key is None else key.encode(),
@@ -68,21 +70,31 @@ def produce(
         null,
         from_json,
     )
-    with asking(bootstrap, data) as brokers:
-        # Nobody waits for a cluster that is not there; one that goes away later is waited for.
-        brokers.metadata(())
-        writer = Writer(brokers, topic, acks=ACKS[acks], codec=_codec(compression), patience_s=timeout)
+    patience_ms = int(timeout * 1000)
+    ours = {"acks": ACKS[acks], "delivery_timeout_ms": patience_ms}
+    with asking(bootstrap, data, patience_ms=patience_ms, **ours) as client:
+        writer = Writer(client, topic, codec)
         done = 0
         for pieces in _rounds(sys.stdin.fileno(), unescaped(delimiter) or b"\n"):
             if count is not None:
                 pieces = pieces[: count - done]
-            _write(writer, pieces, shape, done)
+            try:
+                _write(writer, pieces, shape, done)
+            except Unreachable as error:
+                raise Failed(f"{topic} cannot be written: {error}") from error
             done += len(pieces)
             if count is not None and done >= count:
                 break
     if json:
-        partitions = {str(each): writer.written[each] for each in sorted(writer.written)}
-        say_json({"topic": topic, "records": done, "partitions": msgspec.to_builtins(partitions)})
+        partitions = {
+            str(each.partition): {
+                "records": each.count,
+                "first_offset": each.first_offset,
+                "last_offset": each.last_offset,
+            }
+            for each in writer.written
+        }
+        say_json({"topic": topic, "records": done, "partitions": partitions})
     return EXIT_GOOD
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epoka.cli.finding import address, caller, the_file, the_folder
+from epoka.cli.brokers import asking
+from epoka.cli.finding import address, the_file, the_folder
 from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json, table, usage
-from epoka.cluster.calls import CallFailed
+from epoka.client.errors import ClientError
 from epoka.cluster.ensemble import trouble
 from epoka.cluster.layout import ClusterFile
 from epoka.cluster.ports import HOST
 from epoka.cluster.status import BrokerStatus, ClusterStatus, cluster_status
 from epoka.cluster.watching import Watcher
-from epoka.wire.messages.metadata import MetadataRequest
 
 
 def show_status(bootstrap: str | None, data: Path | None, controller: str | None, json: bool) -> int:
@@ -38,7 +38,7 @@ def _from_controller(watcher: Watcher, known: ClusterFile | None) -> ClusterStat
     why = trouble(known.zookeeper) if known is not None and known.zookeeper else None
     try:
         image = watcher.refresh()
-    except CallFailed as error:
+    except ClientError as error:
         raise Failed(why or f"the controller does not answer: {error}") from error
     finally:
         watcher.close()
@@ -53,11 +53,8 @@ def _from_controller(watcher: Watcher, known: ClusterFile | None) -> ClusterStat
 
 
 def _from_client_protocol(bootstrap: str) -> ClusterStatus:
-    try:
-        with caller(bootstrap, None) as ask:
-            answer = ask.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False))
-    except CallFailed as error:
-        raise Failed(str(error)) from error
+    with asking(bootstrap, None) as client:
+        answer = client.metadata(None)
     partitions = [partition for topic in answer.topics for partition in topic.partitions]
     under_replicated = sum(len(each.isr_nodes) < len(each.replica_nodes) for each in partitions)
     offline = sum(each.leader_id < 0 for each in partitions)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from epoka.cli.brokers import Brokers, asking, check
+from epoka.cli.brokers import asking, check, topic_named
 from epoka.cli.output import (
     EXIT_FAILED,
     EXIT_GOOD,
@@ -22,6 +22,7 @@ from epoka.cli.output import (
     table,
     usage,
 )
+from epoka.client.cluster import ClusterClient
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -47,7 +48,6 @@ TOPIC_RESOURCE = 2
 SET_ON_TOPIC = 1
 SET, TAKE_BACK = 0, 1
 TIMEOUT_MS = 30_000
-ANSWER_S = TIMEOUT_MS / 1000 + 5
 BY_NAME_OR_ID = 6
 """The version of DeleteTopics from which on topics are named by name or by id."""
 MIN_ISR = "min.insync.replicas"
@@ -69,8 +69,8 @@ def list_topics(
     pattern: str | None, bootstrap: str | None, data: Path | None, internal: bool, json: bool
 ) -> int:
     fits = _matching(pattern)
-    with asking(bootstrap, data) as brokers:
-        topics = brokers.metadata(None).topics
+    with asking(bootstrap, data) as client:
+        topics = client.metadata(None).topics
     lines = [_line(each) for each in topics if internal or not each.is_internal]
     lines = sorted((line for line in lines if fits(line.name)), key=lambda line: line.name)
     if json:
@@ -108,9 +108,9 @@ def create_topic(
         assignments=tuple(CreatableReplicaAssignment(i, ids) for i, ids in enumerate(assignments)),
         configs=configs,
     )
-    with asking(bootstrap, data) as brokers:
+    with asking(bootstrap, data) as client:
         request = CreateTopicsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS)
-        (result,) = brokers.controller().ask(request, timeout_s=ANSWER_S).topics
+        (result,) = client.controller().ask(request, wait_ms=TIMEOUT_MS).topics
     existed = result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     if not (existed and if_not_exists):
         check(result.error_code, result.error_message, f"topic {name} was not created")
@@ -151,14 +151,14 @@ def alter_topic(
         usage("--replica-assignment says where new partitions go; say with --partitions how many there are")
     if partitions is None and not settings and not delete_config:
         usage("nothing to alter: give --partitions, --config or --delete-config")
-    with asking(bootstrap, data) as brokers:
-        brokers.topic(name)
+    with asking(bootstrap, data) as client:
+        topic_named(client, name)
         if settings or delete_config:
             changes = [IncrementallyAlterableConfig(key, SET, value) for key, value in settings.items()]
             changes += [IncrementallyAlterableConfig(key, TAKE_BACK, None) for key in delete_config]
-            alter_settings(brokers, TOPIC_RESOURCE, name, changes)
+            alter_settings(client, TOPIC_RESOURCE, name, changes)
         if partitions is not None:
-            _add_partitions(brokers, name, partitions, assignments)
+            _add_partitions(client, name, partitions, assignments)
     if json:
         say_json({"name": name, "partitions": partitions, "set": settings, "taken_back": delete_config})
     else:
@@ -187,9 +187,9 @@ def describe_topic(
     filters = [test for asked, test in wanted if asked]
     if len(filters) > 1:
         usage("the filters exclude each other; give one")
-    with asking(bootstrap, data) as brokers:
-        topics = _wanted_topics(brokers, name, internal)
-        settings = _settings(brokers, [each.name or "" for each in topics])
+    with asking(bootstrap, data) as client:
+        topics = _wanted_topics(client, name, internal)
+        settings = _settings(client, [each.name or "" for each in topics])
     told = []
     whole = True
     for topic in topics:
@@ -220,14 +220,14 @@ def delete_topic(
     name: str | None, bootstrap: str | None, data: Path | None, if_exists: bool, json: bool
 ) -> int:
     name = _named(name)
-    with asking(bootstrap, data) as brokers:
-        caller = brokers.controller()
+    with asking(bootstrap, data) as client:
+        controller = client.controller()
         # Topics were a plain list of names before they had ids.
-        if caller.version_for(DeleteTopicsRequest.API_KEY) >= BY_NAME_OR_ID:
+        if controller.version_for(DeleteTopicsRequest) >= BY_NAME_OR_ID:
             request = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=TIMEOUT_MS)
         else:
             request = DeleteTopicsRequest(topic_names=(name,), timeout_ms=TIMEOUT_MS)
-        (result,) = caller.ask(request, timeout_s=ANSWER_S).responses
+        (result,) = controller.ask(request, wait_ms=TIMEOUT_MS).responses
     absent = result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not (absent and if_exists):
         check(result.error_code, result.error_message, f"topic {name} was not deleted")
@@ -239,17 +239,17 @@ def delete_topic(
 
 
 def alter_settings(
-    brokers: Brokers, kind: int, name: str, changes: Sequence[IncrementallyAlterableConfig]
+    client: ClusterClient, kind: int, name: str, changes: Sequence[IncrementallyAlterableConfig]
 ) -> None:
     """Change settings of a topic or a broker one by one; Failed when the cluster refuses."""
     resource = IncrementalAlterConfigsResource(kind, name, tuple(changes))
-    answer = brokers.controller().ask(IncrementalAlterConfigsRequest((resource,)), timeout_s=ANSWER_S)
+    answer = client.controller().ask(IncrementalAlterConfigsRequest((resource,)), wait_ms=TIMEOUT_MS)
     (result,) = answer.responses
     check(result.error_code, result.error_message, f"the settings of {name or 'the cluster'} stay")
 
 
 def _add_partitions(
-    brokers: Brokers, name: str, partitions: int, assignments: Sequence[tuple[int, ...]]
+    client: ClusterClient, name: str, partitions: int, assignments: Sequence[tuple[int, ...]]
 ) -> None:
     topic = CreatePartitionsTopic(
         name=name,
@@ -257,17 +257,17 @@ def _add_partitions(
         assignments=tuple(CreatePartitionsAssignment(ids) for ids in assignments) or None,
     )
     request = CreatePartitionsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS)
-    (result,) = brokers.controller().ask(request, timeout_s=ANSWER_S).results
+    (result,) = client.controller().ask(request, wait_ms=TIMEOUT_MS).results
     check(result.error_code, result.error_message, f"{name} got no new partitions")
 
 
-def _wanted_topics(brokers: Brokers, pattern: str | None, internal: bool) -> list[MetadataResponseTopic]:
+def _wanted_topics(client: ClusterClient, pattern: str | None, internal: bool) -> list[MetadataResponseTopic]:
     if pattern is not None and re.fullmatch(r"[\w.-]+", pattern) and not re.search(r"[.]", pattern):
-        return [brokers.topic(pattern)]
+        return [topic_named(client, pattern)]
     fits = _matching(pattern)
     found = [
         each
-        for each in brokers.metadata(None).topics
+        for each in client.metadata(None).topics
         if fits(each.name or "") and (internal or not each.is_internal or pattern == each.name)
     ]
     if pattern is not None and not found:
@@ -276,19 +276,19 @@ def _wanted_topics(brokers: Brokers, pattern: str | None, internal: bool) -> lis
     return sorted(found, key=lambda each: each.name or "")
 
 
-def least_isr(brokers: Brokers, names: Sequence[str]) -> dict[str, int]:
+def least_isr(client: ClusterClient, names: Sequence[str]) -> dict[str, int]:
     """The min.insync.replicas of every topic that is there."""
-    there = {each.name or "" for each in brokers.metadata(names).topics if not each.error_code}
-    return {name: least for name, (_, least) in _settings(brokers, sorted(there)).items()}
+    there = {each.name or "" for each in client.metadata(names).topics if not each.error_code}
+    return {name: least for name, (_, least) in _settings(client, sorted(there)).items()}
 
 
-def _settings(brokers: Brokers, names: Sequence[str]) -> dict[str, tuple[dict[str, str | None], int]]:
+def _settings(client: ClusterClient, names: Sequence[str]) -> dict[str, tuple[dict[str, str | None], int]]:
     """What was set on each topic itself, and its least ISR."""
     if not names:
         return {}
     resources = tuple(DescribeConfigsResource(TOPIC_RESOURCE, name) for name in names)
     found = {}
-    for each in brokers.any().ask(DescribeConfigsRequest(resources), timeout_s=ANSWER_S).results:
+    for each in client.anyone().ask(DescribeConfigsRequest(resources), wait_ms=TIMEOUT_MS).results:
         check(each.error_code, each.error_message, f"the settings of {each.resource_name} cannot be read")
         own = {one.name: one.value for one in each.configs if one.config_source == SET_ON_TOPIC}
         least = next((int(one.value or 1) for one in each.configs if one.name == MIN_ISR), 1)

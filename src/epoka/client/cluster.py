@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from epoka.client.connection import Connection
-from epoka.client.errors import ClientError, Refused, TopicGone, Unreachable
+from epoka.client.errors import ClientError, Refused, TopicGone, Unreachable, check
 from epoka.client.settings import Address, ClientSettings
 from epoka.wire.error_codes import ErrorCode
-from epoka.wire.messages import find_coordinator, list_offsets, metadata, offset_commit
+from epoka.wire.messages import find_coordinator, list_offsets, offset_commit
+from epoka.wire.messages import metadata as metadata_wire
 from epoka.wire.messages import offset_for_leader_epoch as epoch_wire
 
 EARLIEST = -2
@@ -62,6 +63,7 @@ class ClusterClient:
         self.patience_ms = patience_ms
         self._addresses: dict[int, Address] = {}
         self._connections: dict[int, Connection] = {}
+        self._controller_id = -1
         self._any: Connection | None = None
         self._topics: dict[str, TopicView] = {}
         self._received_before = 0
@@ -81,14 +83,28 @@ class ClusterClient:
 
     # Topics.
 
+    def metadata(
+        self, names: Iterable[str] | None = (), *, create: bool = False
+    ) -> metadata_wire.MetadataResponse:
+        """The brokers and these topics as one broker tells them, asked for once; None stands for all."""
+        answer: metadata_wire.MetadataResponse = self.anyone().ask(
+            metadata_wire.MetadataRequest(
+                topics=None
+                if names is None
+                else tuple(metadata_wire.MetadataRequestTopic(name=name) for name in sorted({*names})),
+                allow_auto_topic_creation=create,
+            )
+        )
+        self._learn(answer)
+        return answer
+
     def topics(self, names: Iterable[str]) -> dict[str, TopicView]:
         """Fresh views of topics; those that do not exist are left out."""
-        wanted = sorted({*names})
-        request = metadata.MetadataRequest(
-            topics=tuple(metadata.MetadataRequestTopic(name=name) for name in wanted),
-            allow_auto_topic_creation=False,
-        )
-        return self._ask_topics(request, wanted)
+        wanted = {*names}
+        found = self._ask_topics(wanted)
+        for name in wanted - found.keys():
+            self._topics.pop(name, None)
+        return found
 
     def topics_like(self, pattern: str) -> dict[str, TopicView]:
         """Topics whose whole name matches, without the cluster's own."""
@@ -96,10 +112,21 @@ class ClusterClient:
             regex = re.compile(pattern)
         except re.error as error:
             raise ClientError(f"{pattern!r} is no regular expression: {error}") from None
-        found = self._ask_topics(
-            metadata.MetadataRequest(topics=None, allow_auto_topic_creation=False), wanted=()
-        )
+        found = self._ask_topics(None)
         return {name: view for name, view in found.items() if regex.fullmatch(name) and not view.is_internal}
+
+    def topic_made(self, name: str) -> TopicView:
+        """A topic of which every partition has a leader; asking makes it, where the cluster allows that."""
+
+        def ask() -> TopicView:
+            (told,) = self.metadata((name,), create=True).topics
+            check(told.error_code, f"topic {name}")
+            view = self._topics[name] = _view(told)
+            for partition in view.partitions:
+                self.leading(name, partition)
+            return view
+
+        return self.patiently(f"topic {name}", ask)
 
     def topic(self, name: str) -> TopicView:
         """The topic as last seen, asked for if never seen."""
@@ -114,38 +141,22 @@ class ClusterClient:
         self._topics.pop(name, None)
         return self.topic(name)
 
-    def _ask_topics(self, request: metadata.MetadataRequest, wanted: Iterable[str]) -> dict[str, TopicView]:
+    def _ask_topics(self, names: Iterable[str] | None) -> dict[str, TopicView]:
         def ask() -> dict[str, TopicView]:
-            answer: metadata.MetadataResponse = self.anyone().ask(request)
-            self._learn(answer)
             found: dict[str, TopicView] = {}
-            for topic in answer.topics:
-                code = ErrorCode.of(topic.error_code)
-                if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    continue
-                if code:
-                    raise Refused(f"metadata of topic {topic.name}", code)
-                found[topic.name or ""] = TopicView(
-                    topic.name or "",
-                    topic.topic_id,
-                    {
-                        each.partition_index: PartitionView(
-                            each.leader_id, each.leader_epoch, tuple(each.replica_nodes)
-                        )
-                        for each in topic.partitions
-                    },
-                    topic.is_internal,
-                )
+            for topic in self.metadata(names).topics:
+                if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    check(topic.error_code, f"topic {topic.name}")
+                    found[topic.name or ""] = _view(topic)
             return found
 
         found = self.patiently("metadata", ask)
-        for name in wanted:
-            self._topics.pop(name, None)
         self._topics.update(found)
         return found
 
-    def _learn(self, answer: metadata.MetadataResponse) -> None:
+    def _learn(self, answer: metadata_wire.MetadataResponse) -> None:
         self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        self._controller_id = answer.controller_id
         for node, connection in list(self._connections.items()):
             # A connection to a place where the broker no longer is would only time out.
             if connection.closed or self._addresses.get(node, connection.address) != connection.address:
@@ -188,9 +199,8 @@ class ClusterClient:
                 for topic in answer.topics:
                     for each in topic.partitions:
                         if each.error_code:
-                            code = ErrorCode.of(each.error_code)
-                            what = f"offsets of {topic.name}-{each.partition_index}"
-                            complaints.append(Refused(what, code))
+                            what = f"the offsets of {topic.name}-{each.partition_index}"
+                            complaints.append(Refused(what, ErrorCode.of(each.error_code)))
                         else:
                             found[topic.name, each.partition_index] = FoundOffset(
                                 each.offset, each.leader_epoch
@@ -200,7 +210,7 @@ class ClusterClient:
                     self._topics.pop(name, None)
                 raise complaint
 
-        self.patiently("offsets", ask)
+        self.patiently("the offsets of partitions", ask)
         return found
 
     def end_of_epoch(self, topic: str, partition: int, epoch: int) -> tuple[int, int]:
@@ -255,9 +265,8 @@ class ClusterClient:
             )
             for topic in answer.topics:
                 for each in topic.partitions:
-                    if each.error_code:
-                        what = f"commit of {group} for {topic.name}-{each.partition_index}"
-                        raise Refused(what, ErrorCode.of(each.error_code))
+                    what = f"the offset of {topic.name}-{each.partition_index} was not committed"
+                    check(each.error_code, what)
 
         self.patiently(f"commit of group {group}", ask)
 
@@ -267,8 +276,7 @@ class ClusterClient:
         someone = self.anyone()
         # From version 4 on a request names many groups; one is all that is needed here.
         asked = someone.ask(request, version=someone.version_for(request, highest=3))
-        if asked.error_code:
-            raise Refused(f"coordinator of {group}", ErrorCode.of(asked.error_code))
+        check(asked.error_code, f"the coordinator of group {group}")
         self._addresses[asked.node_id] = (asked.host, asked.port)
         return int(asked.node_id)
 
@@ -276,8 +284,14 @@ class ClusterClient:
 
     def brokers(self) -> list[int]:
         """Every broker that the cluster names now."""
-        self._learn(self.anyone().ask(metadata.MetadataRequest(topics=(), allow_auto_topic_creation=False)))
+        self.metadata()
         return sorted(self._addresses)
+
+    def controller(self) -> Connection:
+        """Where changes are asked for: in old clusters only the controller takes them."""
+        if self._controller_id not in self.brokers():
+            return self.anyone()
+        return self.node(self._controller_id)
 
     def anyone(self) -> Connection:
         """A connection to some broker: one that is open, or the first that answers."""
@@ -307,7 +321,7 @@ class ClusterClient:
     def _opened(self, address: Address) -> Connection:
         connection = Connection(address, self.settings)
         # A process that stands still takes connections, too; one that tells its versions is at work.
-        connection.version_for(metadata.MetadataRequest)
+        connection.version_for(metadata_wire.MetadataRequest)
         return connection
 
     def leader(self, topic: str, partition: int) -> Connection:
@@ -365,3 +379,15 @@ class ClusterClient:
         connection = self._connections.pop(node)
         self._received_before += connection.received_bytes
         connection.close()
+
+
+def _view(told: metadata_wire.MetadataResponseTopic) -> TopicView:
+    return TopicView(
+        told.name or "",
+        told.topic_id,
+        {
+            each.partition_index: PartitionView(each.leader_id, each.leader_epoch, tuple(each.replica_nodes))
+            for each in told.partitions
+        },
+        told.is_internal,
+    )

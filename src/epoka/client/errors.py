@@ -29,7 +29,7 @@ class Unreachable(ClientError):
 
 class Refused(ClientError):
     def __init__(self, what: str, code: ErrorCode, detail: str | None = None) -> None:
-        super().__init__(f"{what}: {code.name}, {detail or code.message}")
+        super().__init__(f"{what}: {detail or code.message} ({code.name})")
         self.code = code
 
 
@@ -50,3 +50,9 @@ class Diverged(ClientError):
 
 class CorruptBatch(ClientError):
     pass
+
+
+def check(error_code: int, what: str, detail: str | None = None) -> None:
+    """Refused when a broker answered with a code; `detail` is its own word for it."""
+    if error_code:
+        raise Refused(what, ErrorCode.of(error_code), detail)

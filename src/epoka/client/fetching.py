@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from epoka.client.cluster import EARLIEST, LATEST, ClusterClient
-from epoka.client.columns import ALL_FIELDS, AbortedTransaction, Columns, decode, next_offset_of
+from epoka.client.cluster import EARLIEST, LATEST, ClusterClient, TopicView
+from epoka.client.columns import ALL_FIELDS, Columns, aborted_in, decode, next_offset_of
 from epoka.client.connection import Connection
 from epoka.client.errors import ClientError, CorruptBatch, OffsetOutOfRange, Refused, TopicGone, Unreachable
 from epoka.wire.error_codes import ErrorCode
@@ -24,6 +24,11 @@ from epoka.wire.messages import fetch as wire
 NO_ID = uuid.UUID(int=0)
 FIRST_VERSION_BY_ID = 13
 OTHER_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
+
+
+def last_version(connection: Connection, topic: TopicView) -> int:
+    """The highest version of Fetch by which this topic can be asked for."""
+    return connection.version_for(wire.FetchRequest, None if topic.id.int else FIRST_VERSION_BY_ID - 1)
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -89,17 +94,13 @@ class RangeReader:
                 continue
             first, self.position = self.position, following
             self._moved()
-            aborted = [
-                AbortedTransaction(each.producer_id, each.first_offset)
-                for each in found.aborted_transactions or ()
-            ]
             chunks = decode(
                 records,
                 first,
                 self.wanted.end,
                 about=self.wanted.name,
                 fields=self.fields,
-                aborted=aborted,
+                aborted=aborted_in(found),
                 committed_only=bool(self._settings.isolation),
             )
             # The answer lies in the connection's only buffer: the next request may leave now, but its
@@ -123,8 +124,7 @@ class RangeReader:
         leader = self.client.leader(topic, partition)
         connection = leader if self._replica < 0 else self.client.node(self._replica)
         view = self.client.topic(topic)
-        by_name = None if view.id.int else FIRST_VERSION_BY_ID - 1
-        version = connection.version_for(wire.FetchRequest, by_name)
+        version = last_version(connection, view)
         if self._id == NO_ID:
             self._id = view.id
         elif view.id != self._id and view.id.int:

@@ -17,7 +17,7 @@ import msgspec
 from epoka.client.batching import Identity
 from epoka.client.cluster import ClusterClient, TopicPartition
 from epoka.client.connection import Connection
-from epoka.client.errors import ClientError, Refused, Unreachable
+from epoka.client.errors import ClientError, Refused, Unreachable, check
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import init_producer_id, produce
 
@@ -39,7 +39,7 @@ class Outgoing(msgspec.Struct):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """What a partition has taken."""
+    """What a partition has taken; offsets are -1 where no broker has told them."""
 
     topic: str
     partition: int
@@ -94,7 +94,8 @@ class BatchWriter:
     def _take(self, node: int) -> None:
         connection, sent = self._asked.pop(node)
         try:
-            answer = connection.take(wait_ms=self._settings.delivery_timeout_ms)
+            # The broker was given as much time for its replicas as an answer may take to come.
+            answer = connection.take(wait_ms=self._settings.request_timeout_ms)
             self._judge(answer, sent)
         except Unreachable as error:
             self._failed(sent, error)
@@ -142,9 +143,9 @@ class BatchWriter:
                 each.base_offset = found.base_offset
                 self._done(each)
             elif code.retriable:
-                self._failed([each], Refused(f"produce to {each.name}", code, found.error_message))
+                self._failed([each], Refused(f"{each.name} refused the records", code, found.error_message))
             else:
-                raise Refused(f"produce to {each.name}", code, found.error_message)
+                raise Refused(f"{each.name} refused the records", code, found.error_message)
 
     def _done(self, each: Outgoing) -> None:
         key = (each.topic, each.partition)
@@ -154,14 +155,12 @@ class BatchWriter:
         self._waiting_bytes -= len(each.batch)
         self._moved_s = time.monotonic()
         self._pause_s = 0.0
-        known = self._taken.get(key)
-        last = each.base_offset + each.count - 1
-        self._taken[key] = Acknowledged(
-            *key,
-            each.base_offset if known is None else min(known.first_offset, each.base_offset),
-            last if known is None else max(known.last_offset, last),
-            each.count + (0 if known is None else known.count),
-        )
+        known = self._taken.get(key, Acknowledged(*key, -1, -1, 0))
+        first, last = known.first_offset, known.last_offset
+        if each.base_offset >= 0:
+            first = each.base_offset if first < 0 else min(first, each.base_offset)
+            last = max(last, each.base_offset + each.count - 1)
+        self._taken[key] = Acknowledged(*key, first, last, known.count + each.count)
         self._on_written(each)
 
     def _failed(self, batches: list[Outgoing], error: Unreachable | Refused) -> None:
@@ -186,11 +185,13 @@ def new_identity(client: ClusterClient) -> Identity:
     """An identity that nobody else has; none where the cluster does not give any."""
 
     def ask() -> Identity:
-        answer = client.anyone().ask(
+        someone = client.anyone()
+        if init_producer_id.InitProducerIdRequest.API_KEY not in someone.versions:
+            return Identity()
+        answer = someone.ask(
             init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         )
-        if answer.error_code:
-            raise Refused("a producer id", ErrorCode.of(answer.error_code))
+        check(answer.error_code, "no producer id was given")
         return Identity(answer.producer_id, answer.producer_epoch)
 
     return client.patiently("a producer id", ask)

@@ -19,8 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epoka.client.connection import Connection
+from epoka.client.errors import ClientError
 from epoka.cluster import fault_ledger
-from epoka.cluster.calls import Caller, CallFailed
 from epoka.cluster.ensemble import Ensemble, trouble
 from epoka.cluster.errors import BadCluster, ClusterError, NodeFailed
 from epoka.cluster.fault_ledger import FaultLedger
@@ -245,7 +246,7 @@ class Cluster:
             while True:
                 try:
                     return self._watcher.refresh()
-                except CallFailed as error:
+                except ClientError as error:
                     connect = self.layout.zookeeper
                     why = trouble(connect) if connect else None
                     if why is not None or time.monotonic() >= deadline:
@@ -476,10 +477,10 @@ class Cluster:
         self._nodes.check(broker_id)
         place = self.layout.place(broker_id)
         try:
-            with Caller(HOST, place.client_port) as caller:
+            with Connection((HOST, place.client_port)) as broker:
                 # An empty list of topics asks for the brokers alone.
-                answer = caller.ask(MetadataRequest(topics=()), version=METADATA_VERSION)
-        except CallFailed:
+                answer = broker.ask(MetadataRequest(topics=()), version=METADATA_VERSION)
+        except ClientError:
             return False
         return {*broker_ids} <= {each.node_id for each in answer.brokers}
 

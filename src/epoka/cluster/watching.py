@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from epoka.cluster.calls import Caller, CallFailed
+from epoka.client.connection import Connection
+from epoka.client.errors import ClientError
 from epoka.model.image import ClusterImage
 from epoka.model.records import decode_record
 from epoka.wire.error_codes import ErrorCode
@@ -19,7 +20,6 @@ MAX_BYTES = 8 * 1024 * 1024
 GLANCE_MS = 200
 """How long one poll waits at most, so that whoever waits can look at other things in between."""
 RETRY_S = 0.01
-ANSWER_TIMEOUT_S = 10.0
 
 
 class Watcher:
@@ -31,7 +31,7 @@ class Watcher:
         self.controller = controllers[0][0]
         """Who answered last."""
         self._controllers = controllers
-        self._caller: Caller | None = None
+        self._connection: Connection | None = None
 
     def begin_anew(self) -> None:
         """Forget what was read: the log is another one."""
@@ -39,12 +39,12 @@ class Watcher:
         self.image = ClusterImage()
 
     def close(self) -> None:
-        if self._caller is not None:
-            self._caller.close()
-            self._caller = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def refresh(self) -> ClusterImage:
-        """Read up to the present end of the log; CallFailed when the controller does not answer."""
+        """Read up to the present end of the log; ClientError when the controller does not answer."""
         while self._read(0):
             pass
         return self.image
@@ -70,7 +70,7 @@ class Watcher:
                         return False
                     self._read(min(left_ms, GLANCE_MS))
                 return True
-            except CallFailed:
+            except ClientError:
                 between()
                 if time.monotonic() >= deadline:
                     return False
@@ -88,7 +88,7 @@ class Watcher:
             self.image = ClusterImage()
             return True
         if answer.error_code:
-            raise CallFailed(f"the controller refused: {ErrorCode.of(answer.error_code).name}")
+            raise ClientError(f"the controller refused: {ErrorCode.of(answer.error_code).name}")
         records = [decode_record(entry.body) for entry in answer.records]
         if answer.snapshot:
             self.image = ClusterImage()
@@ -98,22 +98,21 @@ class Watcher:
         return bool(records) and self.image.offset + 1 < answer.end_offset
 
     def _ask(self, request: FetchMetadataRequest, wait_ms: int) -> Any:
-        timeout_s = ANSWER_TIMEOUT_S + wait_ms / 1000
-        if self._caller is not None:
+        if self._connection is not None:
             # The controller may have been started again since; then a new connection is made.
             try:
-                return self._caller.ask(request, version=0, timeout_s=timeout_s)
-            except CallFailed:
+                return self._connection.ask(request, version=0, wait_ms=wait_ms)
+            except ClientError:
                 self.close()
         failures = []
         for node_id, host, port in self._controllers:
             try:
-                self._caller = Caller(host, port)
-                answer = self._caller.ask(request, version=0, timeout_s=timeout_s)
-            except CallFailed as failure:
+                self._connection = Connection((host, port))
+                answer = self._connection.ask(request, version=0, wait_ms=wait_ms)
+            except ClientError as failure:
                 self.close()
                 failures.append(str(failure))
             else:
                 self.controller = node_id
                 return answer
-        raise CallFailed("; ".join(failures))
+        raise ClientError("; ".join(failures))

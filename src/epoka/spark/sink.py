@@ -295,7 +295,11 @@ class _Task:
             self._client, Range(outgoing.topic, outgoing.partition, first, first + outgoing.count)
         )
         try:
-            found = [chunk.record(row)[2:] for chunk in there.columns() for row in range(len(chunk))]
+            found = [
+                (each.key, each.value, [*each.headers])
+                for chunk in there.columns()
+                for each in chunk.records()
+            ]
         except ClientError as error:
             log.warning("%s from offset %d cannot be compared: %s", outgoing.name, first, error)
             return

@@ -60,7 +60,7 @@ def epoka_cluster(request: pytest.FixtureRequest, epoka_clusters: Pool) -> Itera
         cluster = epoka_clusters.cluster(wish)
     except BadCluster as error:
         raise pytest.UsageError(f"no such cluster: {error}") from error
-    tested = TestedCluster(cluster, epoka_clusters.callers(cluster))
+    tested = TestedCluster(cluster, epoka_clusters.connections(cluster))
     request.node.stash[_tested] = tested
     yield tested
     tested.end_clients()

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from epoka.cluster.calls import Caller
+from epoka.client.connection import Connection
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.errors import ClusterError
 from epoka.cluster.nodes import PAUSED, RUNNING
@@ -62,12 +62,12 @@ class Wish(msgspec.Struct, frozen=True):
 class Pool:
     def __init__(self) -> None:
         self._clusters: dict[Wish, Cluster] = {}
-        self._callers: dict[Cluster, dict[int, Caller]] = {}
+        self._connections: dict[Cluster, dict[int, Connection]] = {}
         self._folders: dict[Cluster, Path] = {}
 
-    def callers(self, cluster: Cluster) -> dict[int, Caller]:
+    def connections(self, cluster: Cluster) -> dict[int, Connection]:
         """Connections to the brokers of a cluster that one test leaves to the next."""
-        return self._callers.setdefault(cluster, {})
+        return self._connections.setdefault(cluster, {})
 
     def cluster(self, wish: Wish) -> Cluster:
         """The cluster for a wish, whole and running."""
@@ -123,8 +123,8 @@ class Pool:
         self._clusters.clear()
 
     def _close(self, cluster: Cluster) -> None:
-        for caller in self._callers.pop(cluster, {}).values():
-            caller.close()
+        for connection in self._connections.pop(cluster, {}).values():
+            connection.close()
         # Nobody keeps what tests have written, so nobody waits for it to be put in order.
         with contextlib.suppress(ClusterError):
             cluster.abandon()

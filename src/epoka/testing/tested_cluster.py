@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from epoka.cluster.calls import Caller, CallFailed
+from epoka.client.connection import Connection
+from epoka.client.errors import ClientError
 from epoka.cluster.cluster import Cluster, HeldMessages
 from epoka.cluster.errors import BadCluster, ClusterError
 from epoka.cluster.ports import HOST
@@ -36,8 +37,8 @@ class TestedCluster:
 
     __test__ = False
 
-    def __init__(self, cluster: Cluster, callers: dict[int, Caller] | None = None) -> None:
-        """`callers` are connections to brokers that outlive the test."""
+    def __init__(self, cluster: Cluster, connections: dict[int, Connection] | None = None) -> None:
+        """`connections` are those to brokers that outlive the test."""
         self.cluster = cluster
         """The cluster itself; a test that harms it through this name has to mend it."""
         self.harmed = False
@@ -45,7 +46,7 @@ class TestedCluster:
         self._topics: list[str] = []
         self._holds: list[HeldMessages] = []
         self._ends: list[Callable[[], None]] = []
-        self._callers = {} if callers is None else callers
+        self._connections = {} if connections is None else connections
 
     # What it is.
 
@@ -270,8 +271,8 @@ class TestedCluster:
 
     def _knows(self, broker: int, asked: MetadataRequest, partitions: int) -> bool:
         try:
-            (topic,) = self._caller(broker).ask(asked, version=METADATA_VERSION).topics
-        except CallFailed:
+            (topic,) = self._connection(broker).ask(asked, version=METADATA_VERSION).topics
+        except ClientError:
             self._drop(broker)
             return False
         led = sum(each.leader_id >= 0 for each in topic.partitions)
@@ -281,22 +282,22 @@ class TestedCluster:
         reasons = []
         for broker in self._running():
             try:
-                return self._caller(broker).ask(request, version=version, timeout_s=TIMEOUT_MS / 1000 + 5)
-            except CallFailed as error:
+                return self._connection(broker).ask(request, version=version, wait_ms=TIMEOUT_MS)
+            except ClientError as error:
                 reasons.append(str(error))
                 self._drop(broker)
         raise ClusterError("; ".join(reasons) or "no broker is running")
 
     def _drop(self, broker: int) -> None:
         """A connection is broken; the next question makes another."""
-        caller = self._callers.pop(broker, None)
-        if caller is not None:
-            caller.close()
+        connection = self._connections.pop(broker, None)
+        if connection is not None:
+            connection.close()
 
-    def _caller(self, broker: int) -> Caller:
-        if broker not in self._callers:
-            self._callers[broker] = Caller(HOST, self.cluster.layout.place(broker).client_port)
-        return self._callers[broker]
+    def _connection(self, broker: int) -> Connection:
+        if broker not in self._connections:
+            self._connections[broker] = Connection((HOST, self.cluster.layout.place(broker).client_port))
+        return self._connections[broker]
 
     def _until(self, condition: Callable[[], bool], what: Callable[[], str], within_s: float) -> None:
         deadline = time.monotonic() + within_s
