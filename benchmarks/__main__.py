@@ -25,6 +25,12 @@ def _produce_consume() -> list[Figure]:
     return produce_consume.run()
 
 
+def _fleet() -> list[Figure]:
+    from benchmarks import fleet
+
+    return fleet.run()
+
+
 def _log_mode() -> list[Figure]:
     from benchmarks import log_mode
 
@@ -71,6 +77,7 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "codec": _codec,
     "command_line": _command_line,
     "fixture": _fixture,
+    "fleet": _fleet,
     "log_mode": _log_mode,
     "produce_consume": _produce_consume,
     "spark": _spark,

@@ -40,7 +40,7 @@ TABLE = (
         "Run a whole cluster from a seed, with every fault, and check what must hold.",
         "epoka.cli.arguments.simulate",
     ),
-    Entry("pipeline", "Topics, audits and reports on Spark.", "epoka.cli.arguments.pipeline"),
+    Entry("pipeline", "Topics, audits, fleets and reports on Spark.", "epoka.cli.arguments.pipeline"),
     Entry("zookeeper", "Run a real ZooKeeper, for development.", "epoka.cli.arguments.zookeeper"),
     Entry("demo", "Watch a cluster take and return records.", "epoka.cli.arguments.demo"),
     Entry("completion", "Completion for your shell.", "epoka.cli.arguments.completion"),

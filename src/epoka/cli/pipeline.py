@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from epoka.cli.finding import addresses
 from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json, settings_of
+from epoka.cli.spark_session import bar as _bar
+from epoka.cli.spark_session import not_installed as _not_installed
+from epoka.cli.spark_session import session as _session
 
 
 def topics(
@@ -93,48 +92,3 @@ def report(audit: str, page: str | None, json: bool) -> int:
 def _cluster(bootstrap: str | None, data: Path | None) -> dict[str, str]:
     found = addresses(bootstrap, data)
     return {"kafka.bootstrap.servers": ",".join(f"{host}:{port}" for host, port in found)}
-
-
-@contextlib.contextmanager
-def _session(master: str | None) -> Iterator[Any]:
-    from epoka.spark.session import BadSession, NoJava, build_session
-
-    short = master is None or master.startswith("local")
-    try:
-        spark = build_session("local" if short else "cluster", master=master)
-    except (BadSession, NoJava) as error:
-        raise Failed(str(error)) from error
-    spark.sparkContext.setLogLevel("ERROR")
-    try:
-        yield spark
-    except Exception as error:
-        raise Failed(_reason(error)) from error
-    finally:
-        spark.stop()
-
-
-def _reason(error: Exception) -> str:
-    """The last line of a worker's traceback is what a person can act on."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [
-        line for line in lines if line.partition(":")[0].endswith(("BadOption", "DataLoss", "Unreachable"))
-    ]
-    return told[0] if told else lines[0] if lines else type(error).__name__
-
-
-def _not_installed() -> Failed:
-    return Failed("the pipeline is not installed: `pip install 'epoka[spark]'`")
-
-
-@contextlib.contextmanager
-def _bar(what: str) -> Iterator[Any]:
-    """A progress bar where a person looks, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _all: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task(what)
-        yield lambda done, every: progress.update(task, completed=done, total=every)

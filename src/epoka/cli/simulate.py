@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,11 +13,15 @@ from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_js
 from epoka.fencing import RULES
 from epoka.model.levels import FeatureLevel
 from epoka.sim import steps
+from epoka.sim.checkers import Violation
 from epoka.sim.fleet import Tally, campaign
 from epoka.sim.mutants import MUTANTS
-from epoka.sim.profiles import PROFILES, SWARM
+from epoka.sim.profiles import PROFILES, SWARM, plan
 from epoka.sim.runner import Options, Result, Run, replay
 from epoka.sim.shrink import Shrunk, shrink
+
+if TYPE_CHECKING:
+    from epoka.spark.fleet.run import Failing
 
 
 def simulate(
@@ -30,6 +35,7 @@ def simulate(
     output: Path | None,
     ledger: Path | None,
     processes: int | None,
+    master: str | None,
     rules: bool,
     json: bool,
 ) -> int:
@@ -47,11 +53,17 @@ def simulate(
         run = Run(wanted[0], options, ledger=True)
         run.go()
         _write_ledger(ledger, run)
+    if master is not None and processes is not None:
+        usage("--processes is for this machine; with --spark the master decides")
     began = time.monotonic()
-    tally = _campaign(wanted, options, processes, quiet=json or not sys.stderr.isatty())
-    seconds = time.monotonic() - began
     small: Shrunk | None = None
-    if shrink and tally.failures:
+    if master is not None:
+        tally, schedules = _on_spark(master, wanted, options, shrink=shrink)
+        small = _smallest(schedules, options, output)
+    else:
+        tally = _campaign(wanted, options, processes, quiet=json or not sys.stderr.isatty())
+    seconds = time.monotonic() - began
+    if shrink and tally.failures and master is None:
         small = _shrunk(tally.failures[0].seed, options, output)
     if json:
         say_json(_plain(tally, seconds, options, small))
@@ -114,6 +126,54 @@ def _campaign(seeds: range, options: Options, processes: int | None, *, quiet: b
             bar.update(task, advance=done, failed=len(tally.failures))
 
         return campaign(seeds, options, processes=processes, progress=progress)
+
+
+def _on_spark(
+    master: str, seeds: range, options: Options, *, shrink: bool
+) -> tuple[Tally, dict[int, steps.Schedule]]:
+    """The same campaign on any Spark master; failing runs are made small there as well."""
+    from epoka.cli.fleet import options_of
+    from epoka.cli.spark_session import bar, not_installed, session
+
+    try:
+        from epoka.spark.fleet import run as fleet
+    except ImportError as error:
+        raise not_installed() from error
+    level = None if options.level is None else str(options.level)
+    rules = [*options.without, *options.mutants]
+    given = options_of(f"{seeds.start}:{seeds.stop}", None, options.mode, level, rules, options.profile)
+    with session(master) as spark, bar("schedules") as progress:
+        found = fleet.simulate(spark, given, progress=progress)
+        failing = [each.seed for each in found.failing]
+        small = fleet.shrink(spark, given, failing) if shrink else {}
+    tally = Tally(
+        found.seeds,
+        found.events,
+        found.simulated_ms,
+        found.acknowledged,
+        found.exceptions,
+        found.downgraded,
+        found.faults,
+        [_as_result(each) for each in found.failing],
+        found.busy_s,
+    )
+    return tally, {seed: steps.decode(text.encode()) for seed, text in small.items()}
+
+
+def _as_result(failing: Failing) -> Result:
+    checker = failing.what if failing.outcome == "violation" else f"{failing.outcome}: {failing.what}"
+    violation = Violation(checker, failing.event, 0, failing.story)
+    return Result(failing.seed, failing.events, 0, {}, 0, 0, 0, (violation,), failing.trace, 0)
+
+
+def _smallest(schedules: dict[int, steps.Schedule], options: Options, output: Path | None) -> Shrunk | None:
+    """The one with the fewest steps, kept in a file and repeated here."""
+    if not schedules:
+        return None
+    best = min(schedules.values(), key=lambda schedule: (len(schedule.plan.steps), schedule.seed))
+    _write(output or Path(f"schedule-{best.seed}.json"), steps.encode(best))
+    before = plan(best.seed, options.mode, options.level, options.profile)
+    return Shrunk(best, replay(best).go(), len(before.steps), runs=0)
 
 
 def command(seed: int, options: Options) -> str:
@@ -179,7 +239,8 @@ def _tell(tally: Tally, seconds: float, options: Options, small: Shrunk | None, 
     if small is not None:
         before, after = small.steps_before, len(small.schedule.plan.steps)
         path = output or Path(f"schedule-{small.schedule.seed}.json")
-        say(f"seed {small.schedule.seed} made small: {before} steps to {after}, {small.runs} tries")
+        tries = f", {small.runs} tries" if small.runs else ""
+        say(f"seed {small.schedule.seed} made small: {before} steps to {after}{tries}")
         say(f"  again: epoka simulate --schedule {path}")
     faults = sum(tally.faults.values())
     say(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epoka.cli.arguments.common import add_cluster
+from epoka.cli.arguments.common import LEVELS, add_cluster
 from epoka.cli.commands import Command, Parser
 
 
@@ -46,6 +46,43 @@ def _report(parser: Parser) -> None:
     parser.add_argument("--to", dest="page", metavar="FILE", help="the page (default: report.html in DIR)")
 
 
+def _fleet(parser: Parser) -> None:
+    parser.add_argument(
+        "--seeds", required=True, metavar="A:B", help="from A up to, not including B; several with commas"
+    )
+    parser.add_argument(
+        "--scenario", metavar="NAME", help="a story of `epoka scenario list`, or a schedule's .json file"
+    )
+    parser.add_argument("--mode", choices=("log", "zookeeper"), help="where state lives (default: log)")
+    parser.add_argument(
+        "--level", metavar="NAME", help=f"one of {', '.join(LEVELS)} (default: each seed's own)"
+    )
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="take a rule away; `epoka simulate --rules` has the names",
+    )
+    parser.add_argument("--profile", metavar="NAME", help="aim at a rule's race (default: the swarm)")
+    parser.add_argument(
+        "--rules-off",
+        action="store_true",
+        help="take every rule away, or every one that --without names, one at a time",
+    )
+    parser.add_argument("--shrink", action="store_true", help="make failing runs small, and keep them")
+    parser.add_argument("--to", dest="target", metavar="DIR", help="where the tables are or will be")
+    parser.add_argument(
+        "--option",
+        dest="options",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help='of format("epoka-sim")',
+    )
+    _spark(parser)
+
+
 VERBS = (
     Command(
         "topics",
@@ -60,6 +97,14 @@ VERBS = (
         "epoka.cli.pipeline:audit",
         _audit,
         "Exit code 1 when an invariant was violated.",
+    ),
+    Command(
+        "fleet",
+        "Run very many simulations, one row a seed.",
+        "epoka.cli.fleet:fleet",
+        _fleet,
+        "With --to a second call goes on where the first ended.\n"
+        "Exit code 1 when a seed was violated, crashed or hung.",
     ),
     Command("report", "Draw an audit as one HTML page.", "epoka.cli.pipeline:report", _report),
 )

@@ -28,6 +28,12 @@ def _simulate(parser: Parser) -> None:
     parser.add_argument("--ledger", type=path, metavar="FILE", help="write the ledger of a single run here")
     parser.add_argument("--processes", type=int, metavar="N", help="how many (default: one a core)")
     parser.add_argument(
+        "--spark",
+        dest="master",
+        metavar="MASTER",
+        help="on Spark instead, such as local[4] or spark://host:7077",
+    )
+    parser.add_argument(
         "--rules", action="store_true", help="list the rules that can be taken away, and stop"
     )
 

@@ -1,0 +1,69 @@
+"""What commands that run on Spark share: the session, a progress bar, and how a failure is told."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from epoka.cli.output import Failed
+
+
+@contextlib.contextmanager
+def session(master: str | None) -> Iterator[Any]:
+    """A session for one command; under spark-submit, the one that it was started with."""
+    spark = _submitted() if master is None and "PYSPARK_GATEWAY_PORT" in os.environ else _built(master)
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    except Failed:
+        raise
+    except Exception as error:
+        raise Failed(_reason(error)) from error
+    finally:
+        spark.stop()
+
+
+def _submitted() -> Any:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate()
+
+
+def _built(master: str | None) -> Any:
+    from epoka.spark.session import BadSession, NoJava, build_session
+
+    short = master is None or master.startswith("local")
+    try:
+        return build_session("local" if short else "cluster", master=master)
+    except (BadSession, NoJava) as error:
+        raise Failed(str(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    """The last line of a worker's traceback is what a person can act on."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [
+        line for line in lines if line.partition(":")[0].endswith(("BadOption", "DataLoss", "Unreachable"))
+    ]
+    return told[0] if told else lines[0] if lines else type(error).__name__
+
+
+def not_installed() -> Failed:
+    return Failed("the pipeline is not installed: `pip install 'epoka[spark]'`")
+
+
+@contextlib.contextmanager
+def bar(what: str) -> Iterator[Any]:
+    """A progress bar where a person looks, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _all: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task(what)
+        yield lambda done, every: progress.update(task, completed=done, total=every)
