@@ -13,6 +13,7 @@ from epoka.sim import World, client
 from epoka.sim.checkers import Checkers, Violated
 from epoka.sim.history import History
 from epoka.sim.oracle import Batch, Oracle
+from epoka.sim.process import DOUBLES, Machine
 from epoka.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from epoka.wire.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -239,6 +240,56 @@ def test_the_last_replica_standing_is_an_exception_that_is_counted(watched: Watc
     watched.look(1)
     assert watched.checkers.oracle.exceptions == 1
     assert watched.checkers.oracle.committed(watched.key).end == 1
+
+
+def _double_of_the_last_member(watched: Watched, *, is_marked: bool) -> None:
+    """Broker 1 is the last in the ISR and out of contact; another process on an empty disk gets its id."""
+    world = watched.world
+    world.crash(2)
+    world.crash(3)
+    world.run_until(lambda: world.partition("t").isr == (1,))
+    world.isolate(1, from_=[-1])
+    world.run_until(lambda: world.partition("t").leader == -1)
+    world.machines[1 + DOUBLES] = Machine(1 + DOUBLES, 1)
+    if is_marked:
+        watched.checkers.oracle.lost_data(1 + DOUBLES, [watched.key])
+        # That the first process has everything says nothing about the second.
+        assert watched.checkers.oracle.is_dirty(1 + DOUBLES, watched.key, None)
+    world.start_broker(1, 1 + DOUBLES)
+    world.run_until(lambda: world.partition("t").leader == 1)
+    world.run(10)
+
+
+def test_a_double_of_the_last_replica_standing_is_the_same_exception(watched: Watched) -> None:
+    _double_of_the_last_member(watched, is_marked=True)
+    assert watched.checkers.oracle.exceptions == 1
+    assert watched.checkers.oracle.committed(watched.key).end == 0
+
+
+def test_a_double_without_what_the_isr_member_had_is_noticed(watched: Watched) -> None:
+    with pytest.raises(Violated):
+        _double_of_the_last_member(watched, is_marked=False)
+    assert watched.objection() in ("1: the leader has everything", "2: ISR members have everything")
+
+
+@pytest.mark.parametrize(("left", "exceptions", "end"), [(0, 1, 0), (1, 1, 1), (2, 0, 2)])
+def test_what_an_earlier_leader_commits_late_is_excused_if_the_last_replica_had_lost_it(
+    watched: Watched, left: int, exceptions: int, end: int
+) -> None:
+    oracle, key = Oracle(), watched.key
+    watched.replica(2).log.truncate_to(left)
+    oracle.taken_over(key, 3, watched.replica(2).log)
+    oracle.commits_late(key, watched.replica(1).log, 2)
+    committed = oracle.committed(key)
+    assert (oracle.exceptions, committed.end) == (exceptions, end)
+    assert committed.excused_from == (left if exceptions else None)
+
+
+def test_a_replica_that_was_taken_into_the_isr_again_has_no_excuse(watched: Watched) -> None:
+    watched.decree(_isr(watched, 1))
+    watched.checkers.oracle.lost_data(2, [watched.key])
+    watched.decree(_isr(watched, 1, 2))
+    assert not watched.checkers.oracle.lost
 
 
 def test_liveness_says_what_is_missing(watched: Watched) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from epoka.broker import metadata_feed
 from epoka.model.levels import FeatureLevel
-from epoka.sim import World, client
+from epoka.sim import World, client, steps
 from epoka.sim.process import Machine
+from epoka.sim.runner import replay
 from epoka.wire.error_codes import ErrorCode
+
+EXCUSED = Path(__file__).parent / "excused"
 
 
 def test_a_new_life_does_not_take_up_what_its_last_one_led(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,3 +129,11 @@ def test_an_update_that_a_newer_one_has_overtaken_is_not_taken_in() -> None:
     world.run(50)
     assert knows_the_new_life()
     world.run_until(lambda: sorted(world.partition("t").isr) == [1, 2, 3])
+
+
+@pytest.mark.parametrize("path", sorted(EXCUSED.glob("*.json")), ids=lambda path: path.stem)
+def test_the_exception_is_counted_whichever_way_the_last_replica_lost_its_disk(path: Path) -> None:
+    """A second process with an empty disk got the id of the last ISR member. The checker took it for the
+    first one, or did not see that a leader who had not heard of it went on (log mode, seeds 7044 and 4590)."""
+    outcome = replay(steps.decode(path.read_bytes())).go()
+    assert outcome.ok and outcome.exceptions == 1

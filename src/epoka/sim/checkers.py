@@ -16,6 +16,7 @@ from epoka.model.image import ClusterImage
 from epoka.model.levels import FeatureLevel
 from epoka.model.partitions import PartitionState
 from epoka.sim.oracle import Committed, Key, Oracle, batches_of
+from epoka.sim.process import DOUBLES
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from epoka.wire.messages.produce import ProduceRequest
@@ -158,8 +159,7 @@ class Checkers:
 
     def began_to_lead(self, process: Process, key: Key, replica: Replica) -> None:
         """Invariants 1 and 8: one leader an epoch, and it has everything."""
-        place = (key, replica.leader_epoch)
-        first = self.leaders.setdefault(place, (process.life, repr(process)))
+        first = self.leaders.setdefault((key, replica.leader_epoch), (process.life, repr(process)))
         if first[0] != process.life:
             self.fail(
                 "8: one leader an epoch",
@@ -171,12 +171,16 @@ class Checkers:
         self.oracle.names[key] = repr(replica)
         committed = self.oracle.committed(key)
         lacking = committed.lacking(replica.log)
-        if lacking is None:
-            self.oracle.dirty.pop((process.node_id, key), None)
+        place = (process.address, key)
+        if state.isr == (process.node_id,) and place in self.oracle.lost:
+            del self.oracle.lost[place]
+            self.oracle.dirty.pop(place, None)
+            if lacking is not None:
+                self.oracle.excuse(key, lacking)
+            self.oracle.taken_over(key, replica.leader_epoch, replica.log)
             return
-        if state.isr == (process.node_id,) and (process.node_id, key) in self.oracle.dirty:
-            self.oracle.excuse(key, lacking)
-            self.oracle.dirty.pop((process.node_id, key), None)
+        if lacking is None:
+            self.oracle.dirty.pop(place, None)
             return
         self.fail(
             "1: the leader has everything",
@@ -192,6 +196,9 @@ class Checkers:
                 f"{process} took the high watermark of {replica} from {before} back to {mark}",
             )
         committed = self.oracle.committed(key)
+        if committed.takeover is not None and replica.leader_epoch < committed.takeover.epoch:
+            self.oracle.commits_late(key, replica.log, mark)
+            return
         if mark <= committed.end:
             return
         if replica.leadership is not None and self._is_current(key, replica):
@@ -226,9 +233,8 @@ class Checkers:
     def candidates(self, key: Key, state: PartitionState, committed: Committed) -> None:
         """Invariant 2: every ISR member, in the life that the controller knows, has everything."""
         for member in state.isr:
-            process = self.world.process_at(member)
-            known = self.truth.broker(member)
-            if process is None or known is None or process.core.lifecycle.broker_epoch != known.epoch:
+            process = self._registered(member)
+            if process is None:
                 continue
             replica = self.replica(process, key)
             if replica is None:
@@ -239,15 +245,25 @@ class Checkers:
                 lacking = committed.lacking(replica.log)
             if lacking is None:
                 continue
-            if state.isr == (member,) and (member, key) in self.oracle.dirty:
+            if state.isr == (member,) and (process.address, key) in self.oracle.lost:
                 self.oracle.excuse(key, lacking)
-                self.oracle.dirty.pop((member, key), None)
                 continue
+            generation = process.core.lifecycle.broker_epoch
             self.fail(
                 "2: ISR members have everything",
-                f"{process} of generation {known.epoch} is in the ISR {list(state.isr)} of "
+                f"{process} of generation {generation} is in the ISR {list(state.isr)} of "
                 f"{self.oracle.names.get(key, key)} without offset {lacking} of {committed.end}",
             )
+
+    def _registered(self, broker_id: int) -> Process | None:
+        """The process whose life the controller knows under that id, if it runs."""
+        known = self.truth.broker(broker_id)
+        generation = None if known is None else known.epoch
+        for address in (broker_id, broker_id + DOUBLES):
+            process = self.world.process_at(address)
+            if process is not None and process.core.lifecycle.broker_epoch == generation:
+                return process
+        return None
 
     def replica(self, process: Process, key: Key) -> Replica | None:
         """What a broker holds of a partition, by whatever id it knows it."""
@@ -384,6 +400,9 @@ class Checkers:
         """Invariant 9, over failovers: who was once known to be stopping joins nothing in that life."""
         before = self.members.get(key, state.isr)
         self.members[key] = state.isr
+        for member in state.isr:
+            if member not in before and (process := self._registered(member)) is not None:
+                self.oracle.lost.pop((process.address, key), None)
         if image.level < FeatureLevel.ELIGIBLE_ISR:
             return
         for member in state.isr:
@@ -425,7 +444,7 @@ class Checkers:
         """A disk lost something: whatever it holds may be behind until it is caught up."""
         if disk == "keep" or machine.address >= 100:
             return
-        self.oracle.lost_data(machine.node_id, self.hosted(machine.node_id))
+        self.oracle.lost_data(machine.address, self.hosted(machine.node_id))
 
     def hosted(self, broker_id: int) -> list[Key]:
         return [

@@ -17,16 +17,13 @@ from typing import TYPE_CHECKING, Any
 from epoka.model.events import CONTROLLER
 from epoka.model.levels import HIGHEST
 from epoka.sim.checkers import Checkers
-from epoka.sim.process import Machine
+from epoka.sim.process import DOUBLES, Machine
 from epoka.sim.steps import Step
 from epoka.sim.world import CONTROLLERS, KEEP, LOSE, TEAR, WIPE
 
 if TYPE_CHECKING:
     from epoka.sim.process import Process
     from epoka.sim.world import World
-
-DOUBLES = 50
-"""Added to a broker's id: the address of another process that claims the same id."""
 
 PROCESS_KINDS = (
     "clean-stop",
@@ -131,7 +128,10 @@ class Nemesis:
             state = truth.partition(*key)
             assert state is not None
             dirty = sum(
-                oracle.is_dirty(member, key, self.world.process_at(member))
+                any(
+                    oracle.is_dirty(address, key, self.world.process_at(address))
+                    for address in (member, member + DOUBLES)
+                )
                 for member in state.replicas
                 if member != broker_id
             )
@@ -255,7 +255,7 @@ class Nemesis:
         if not self.may_lose(address):
             self.downgraded += 1
             return False
-        self.checkers.oracle.lost_data(address, self.checkers.hosted(address))
+        self.checkers.oracle.lost_data(double, self.checkers.hosted(address))
         self.world.machines[double] = Machine(double, address)
         self.world.start_broker(address, double)
         self.world.later(step.ms, self._end_double, double)
@@ -264,6 +264,7 @@ class Nemesis:
     def _end_double(self, double: int) -> None:
         if self.world.process_at(double) is not None:
             self.world.crash(double, WIPE)
+        self.checkers.oracle.is_gone(double)
 
     def _all_brokers(self, step: Step) -> bool:
         rng = Random(step.salt)

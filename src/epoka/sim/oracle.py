@@ -5,8 +5,9 @@ offset, leader epoch and checksum. It also knows which brokers have lost a part 
 back, which is what the nemesis' budget is counted in.
 
 The stated exception (KIP-903, "last replica standing"): when the only ISR member that is left has lost its
-tail, it leads again without it. That is not hidden: the oracle counts it, forgives exactly what was lost, and
-goes on.
+tail, or another process with an empty disk has got its id, it leads again without. That is not hidden: the
+oracle counts it, forgives exactly what was lost, and goes on. Lost with it is what a leader of an earlier
+epoch, who has not heard yet, commits afterwards and counted on that disk for.
 """
 
 from __future__ import annotations
@@ -51,10 +52,23 @@ class Batch:
         return f"{self.base}..{self.next - 1} of epoch {self.epoch} ({self.crc:08x})"
 
 
+class Takeover:
+    """The last replica standing leads, and its disk had lost something."""
+
+    __slots__ = ("brought", "end", "epoch")
+
+    def __init__(self, epoch: int, end: int, brought: list[Batch]) -> None:
+        self.epoch = epoch
+        self.end = end
+        """How much was committed then."""
+        self.brought = brought
+        """What it has behind that."""
+
+
 class Committed:
     """One partition's committed batches, in order."""
 
-    __slots__ = ("batches", "end", "excused_from", "key")
+    __slots__ = ("batches", "end", "excused_from", "key", "takeover")
 
     def __init__(self, key: Key) -> None:
         self.key = key
@@ -62,6 +76,7 @@ class Committed:
         self.end = 0
         self.excused_from: int | None = None
         """The lowest offset that the last-replica exception has ever taken."""
+        self.takeover: Takeover | None = None
 
     def add(self, batches: list[Batch]) -> str | None:
         """Take in what a leader calls committed; the contradiction, if it is one."""
@@ -110,7 +125,10 @@ class Committed:
     def forget_from(self, offset: int) -> None:
         self.batches = [batch for batch in self.batches if batch.next <= offset]
         self.end = self.batches[-1].next if self.batches else 0
-        self.excused_from = self.end if self.excused_from is None else min(self.excused_from, self.end)
+        self.excuse_from(self.end)
+
+    def excuse_from(self, offset: int) -> None:
+        self.excused_from = offset if self.excused_from is None else min(self.excused_from, offset)
 
 
 class Oracle:
@@ -118,7 +136,10 @@ class Oracle:
         self.partitions: dict[Key, Committed] = {}
         self.names: dict[Key, str] = {}
         self.dirty: dict[tuple[int, Key], None] = {}
-        """Broker and partition: lost some of its log in a crash and has not got it back yet."""
+        """Address and partition: a disk that lost some of its log, or a new one under an old id, and has not
+        got back what is committed. The budget counts them."""
+        self.lost: dict[tuple[int, Key], None] = {}
+        """The same until the replica has been taken into the ISR again. The exception asks for them."""
         self.exceptions = 0
         self.replica: Callable[[Process, Key], Any] = lambda process, key: None
         """How a broker's replica is found; the checkers know."""
@@ -130,20 +151,27 @@ class Oracle:
             found = self.partitions[key] = Committed(key)
         return found
 
-    def lost_data(self, broker_id: int, hosted: list[Key]) -> None:
+    def lost_data(self, address: int, hosted: list[Key]) -> None:
         for key in hosted:
-            self.dirty[broker_id, key] = None
+            self.dirty[address, key] = None
+            self.lost[address, key] = None
 
-    def is_dirty(self, broker_id: int, key: Key, process: Process | None) -> bool:
-        """Whether the broker still lacks what it lost; looks at its log, and forgets the loss if it can."""
-        if (broker_id, key) not in self.dirty:
+    def is_dirty(self, address: int, key: Key, process: Process | None) -> bool:
+        """Whether that disk still lacks what it lost; looks at the log, and forgets the loss if it can."""
+        if (address, key) not in self.dirty:
             return False
         if process is not None:
             replica = self.replica(process, key)
             if replica is not None and self.committed(key).lacking(replica.log) is None:
-                del self.dirty[broker_id, key]
+                del self.dirty[address, key]
                 return False
         return True
+
+    def is_gone(self, address: int) -> None:
+        """A disk that nobody will see again."""
+        for marks in (self.dirty, self.lost):
+            for place in [each for each in marks if each[0] == address]:
+                del marks[place]
 
     def excuse(self, key: Key, offset: int) -> None:
         """The last replica standing has lost what is from here on."""
@@ -152,12 +180,33 @@ class Oracle:
         if self.on_excused is not None:
             self.on_excused(key, self.committed(key).end)
 
+    def taken_over(self, key: Key, leader_epoch: int, log: PartitionLog) -> None:
+        """The last replica standing leads with what its disk has left."""
+        committed = self.committed(key)
+        brought = batches_of(log, committed.end, log.end_offset)
+        committed.takeover = Takeover(leader_epoch, committed.end, brought)
+
+    def commits_late(self, key: Key, log: PartitionLog, mark: int) -> None:
+        """A leader from before the takeover calls something committed."""
+        committed = self.committed(key)
+        takeover = committed.takeover
+        assert takeover is not None
+        for batch in batches_of(log, takeover.end, mark):
+            if batch not in takeover.brought:
+                self.exceptions += 1
+                committed.excuse_from(batch.base)
+                if self.on_excused is not None:
+                    self.on_excused(key, batch.base)
+                return
+            if batch.base == committed.end:
+                committed.add([batch])
+
     def forget(self, key: Key) -> None:
         """The topic is gone."""
         self.partitions.pop(key, None)
-        for broker_id, other in list(self.dirty):
-            if other == key:
-                del self.dirty[broker_id, other]
+        for marks in (self.dirty, self.lost):
+            for place in [each for each in marks if each[1] == key]:
+                del marks[place]
 
 
 def batches_of(log: PartitionLog, start: int, end: int) -> list[Batch]:

@@ -16,6 +16,9 @@ from epoka.sim.clock import Clock
 if TYPE_CHECKING:
     from epoka.sim.network import Call, Connection
 
+DOUBLES = 50
+"""Added to a broker's id: the address of another process that claims the same id."""
+
 
 class Machine:
     """A place with a disk, whether anything runs there or not."""
