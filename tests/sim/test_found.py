@@ -134,6 +134,6 @@ def test_an_update_that_a_newer_one_has_overtaken_is_not_taken_in() -> None:
 @pytest.mark.parametrize("path", sorted(EXCUSED.glob("*.json")), ids=lambda path: path.stem)
 def test_the_exception_is_counted_whichever_way_the_last_replica_lost_its_disk(path: Path) -> None:
     """A second process with an empty disk got the id of the last ISR member. The checker took it for the
-    first one, or did not see that a leader who had not heard of it went on (log mode, seeds 7044 and 4590)."""
+    first one, or did not see that a leader who had not heard of it went on (log mode, seeds 7044, 4590)."""
     outcome = replay(steps.decode(path.read_bytes())).go()
     assert outcome.ok and outcome.exceptions == 1
