@@ -102,7 +102,7 @@ class Terminal:
         self.stop()
         _, *words = text.split()
         settings = [word for setting in QUICK for word in ("--config", setting)]
-        # A log of a cluster that was started before keeps its ports; a new one takes any.
+        # A cluster that was started before keeps its ports as far as they are free; a new one takes any.
         self._up = subprocess.Popen(
             [sys.executable, "-m", "epoka.cli.main", *words, "--port", "0", *settings],
             cwd=self.folder,

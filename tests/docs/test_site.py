@@ -16,6 +16,8 @@ from tests.docs.shell import ROOT
 
 pytest.importorskip("properdocs", reason="the extra docs is not installed")
 
+pytestmark = pytest.mark.xdist_group("docs-site")  # it is built once
+
 DOCUMENTS = {
     "KIP-380": "kip-380",
     "KIP-343": "kip-343",
