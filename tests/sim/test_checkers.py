@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from epoka.broker.lifecycle import LifeState
-from epoka.model.events import Peer, Request, Respond, Wake
+from epoka.model.events import Peer, Reply, Request, Respond, Wake
 from epoka.sim import World, client
 from epoka.sim.checkers import Checkers, Violated
 from epoka.sim.history import History
@@ -230,6 +230,25 @@ def test_a_stale_control_request_that_was_refused_is_not() -> None:
     request = Request(77, 5, LeaderAndIsrRequest(controller_epoch=1, max_broker_epoch=3), Peer(control=True))
     watched.world.effects = [Respond(77, LeaderAndIsrResponse(error_code=77))]
     watched.look(1, request)
+    assert watched.checkers.violations == []
+
+
+def _told_of_a_failed_disk(watched: Watched) -> None:
+    """The controller takes broker 3 out of the ISR for what it was answered."""
+    image = watched.world.controller.image
+    image.apply(_isr(watched, 1, 2), image.offset + 1)
+    watched.look(100, Reply(1, None))
+
+
+def test_a_broker_that_is_taken_out_for_a_disk_that_is_well_is_noticed(watched: Watched) -> None:
+    with pytest.raises(Violated):
+        _told_of_a_failed_disk(watched)
+    assert watched.objection() == "18: a good disk counts"
+
+
+def test_a_broker_that_is_taken_out_for_a_disk_that_has_failed_is_not(watched: Watched) -> None:
+    watched.world.broker(3).replicas.offline_reason = "the disk is full"
+    _told_of_a_failed_disk(watched)
     assert watched.checkers.violations == []
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from epoka.broker.lifecycle import LifeState
-from epoka.model.events import Event, Request, Respond
+from epoka.model.events import Event, Reply, Request, Respond
 from epoka.model.image import ClusterImage
 from epoka.model.levels import FeatureLevel
 from epoka.model.partitions import PartitionState
@@ -73,6 +73,8 @@ class Checkers:
         """The controller epoch that each life has last obeyed."""
         self.expected = {machine.node_id for machine in world.machines.values() if machine.address < 100}
         self._image_at: tuple[int, int] = (-1, -1)
+        self._after_answer = False
+        """Whether the controller has acted on an answer to one of its own requests."""
         world.watch = self.after
         world.on_crash = self.crashed
         oracle.replica = self.replica
@@ -91,7 +93,7 @@ class Checkers:
             if process.alive:
                 self.after_broker(process, event)
         else:
-            self.after_controller(process)
+            self.after_controller(process, event)
         if self.world.broken:
             self.fail("a core broke", self.world.broken[0])
 
@@ -297,8 +299,9 @@ class Checkers:
 
     # After the controller's events.
 
-    def after_controller(self, process: Process) -> None:
+    def after_controller(self, process: Process, event: Event) -> None:
         world = self.world
+        self._after_answer = type(event) is Reply
         keeper = world.keeper
         image: ClusterImage = process.core.image if keeper is None else keeper.image
         self.silent(process)
@@ -403,6 +406,8 @@ class Checkers:
         for member in state.isr:
             if member not in before and (process := self._registered(member)) is not None:
                 self.oracle.lost.pop((process.address, key), None)
+        if self._after_answer and image.level >= FeatureLevel.HEARTBEATS:
+            self.taken_offline(name, [member for member in before if member not in state.isr])
         if image.level < FeatureLevel.ELIGIBLE_ISR:
             return
         for member in state.isr:
@@ -412,6 +417,16 @@ class Checkers:
                     "9: the stopping stay out",
                     f"{name}: broker {member} of generation {broker.epoch} was stopping and is in the ISR "
                     f"{list(state.isr)} again",
+                )
+
+    def taken_offline(self, name: str, members: list[int]) -> None:
+        """Invariant 18: on the word of a broker that its disk has failed, only a life with such a disk leaves
+        an ISR. Answers to control requests are the only ones that take anybody out."""
+        for member in members:
+            process = self._registered(member)
+            if process is not None and process.core.replicas.offline_reason is None:
+                self.fail(
+                    "18: a good disk counts", f"{process} left the ISR of {name} for a disk that is well"
                 )
 
     def standing(self, image: ClusterImage, name: str, state: PartitionState) -> None:

@@ -20,6 +20,7 @@ from epoka.wire.messages import (
     alter_partition_reassignments,
     create_topics,
     delete_topics,
+    elect_leaders,
     fetch,
     produce,
     update_features,
@@ -107,6 +108,11 @@ def climb_request(level: FeatureLevel) -> update_features.UpdateFeaturesRequest:
             ),
         )
     )
+
+
+def elect_request() -> elect_leaders.ElectLeadersRequest:
+    """Preferred leaders, for every partition."""
+    return elect_leaders.ElectLeadersRequest(topic_partitions=None)
 
 
 def reassign_request(

@@ -137,7 +137,7 @@ class Keeper:
         """What leaders wrote and the controller has not read."""
         self.registry: dict[int, tuple[RegistryEntry, Session]] = {}
         self.splits_reads = False
-        """A mutant: the registry is read in two halves, at two moments."""
+        """A mutant: the registrations are read one after the other, so a picture is of many moments."""
         self.forgets_generations = False
         """A mutant: a new controller knows no other generations than those in the registry."""
         self._stopping: dict[int, int] = {}
@@ -346,17 +346,28 @@ class Keeper:
             return
         entries = tuple(entry for entry, _ in self.registry.values())
         if self.splits_reads:
-            self.world.later(self._lag(self.office), self._read_rest, holder, entries, self.zxid)
+            self._read_one(holder, sorted(self.registry), (), self.zxid)
             return
         picture = RegistryChanged(entries, self.zxid)
         self.world.schedule(self._arrival(holder.process), self.world.deliver, holder.process, picture)
 
-    def _read_rest(self, holder: Session, before: tuple[RegistryEntry, ...], position: int) -> None:
-        """The list of ids from one moment, what they hold from another."""
-        known = {entry.id: entry for entry in before}
-        now = {entry.id: entry for entry, _ in self.registry.values()}
-        mixed = tuple(now.get(broker_id, known[broker_id]) for broker_id in known)
-        self.world.deliver(holder.process, RegistryChanged(mixed, position))
+    def _read_one(
+        self, holder: Session, left: list[int], read: tuple[RegistryEntry, ...], position: int
+    ) -> None:
+        """What the next id of the list holds now; in a picture of one moment, what it held then."""
+        if not left:
+            self.world.schedule(
+                self._arrival(holder.process),
+                self.world.deliver,
+                holder.process,
+                RegistryChanged(read, position),
+            )
+            return
+        held = self.registry.get(left[0])
+        if held is not None:
+            read += (held[0],)
+        there_and_back = self._lag(self.office) + self._lag(self.office)
+        self.world.later(there_and_back, self._read_one, holder, left[1:], read, position)
 
     # The state.
 

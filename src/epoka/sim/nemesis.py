@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from epoka.model.events import CONTROLLER
 from epoka.model.levels import HIGHEST
 from epoka.sim.checkers import Checkers
+from epoka.sim.keeper import ADDRESS as KEEPER
 from epoka.sim.process import DOUBLES, Machine
 from epoka.sim.steps import Step
 from epoka.sim.world import CONTROLLERS, KEEP, LOSE, TEAR, WIPE
@@ -53,7 +54,7 @@ DISK_KINDS = ("fsync-error", "disk-full", "torn-tail", "slow-disk")
 CLOCK_KINDS = ("clock-jump", "clock-drift")
 KINDS = (*PROCESS_KINDS, *NETWORK_KINDS, *DISK_KINDS, *CLOCK_KINDS)
 """The 24 kinds and the two of the clock."""
-AIMED = ("slow-message", "ambush", "wrong-cluster", "expire-session")
+AIMED = ("slow-message", "ambush", "wrong-cluster", "expire-session", "late-answer", "lost-office")
 """What only profiles use."""
 STRANGER = 49
 
@@ -462,6 +463,28 @@ class Nemesis:
 
     # Ambushes: faults that wait for their moment.
 
+    def _late_answer(self, step: Step) -> None:
+        """The next answer of that class from the target is held, also beyond the end of its connection."""
+        target = self.find(step.target or "any", step.salt)
+        hold = self.world.network.hold(
+            lambda sender, to, message: sender == target and type(message).__name__ == step.message, 1
+        )
+        self.world.later(step.ms, hold.release)
+
+    def _lost_office(self, step: Step) -> bool:
+        """The controller loses its session and does not know it; brokers hear of the next one, but what they
+        propose still goes to the one they had a connection to."""
+        world = self.world
+        if world.keeper is None:
+            return False
+        former = world.keeper.office
+        world.network.cut(former, KEEPER)
+        world.later(step.ms, world.network.mend, former, KEEPER)
+        for broker_id in sorted(self.checkers.expected):
+            world.astray[broker_id] = former
+            world.later(step.ms, world.astray.pop, broker_id, None)
+        return True
+
     def _ambush(self, step: Step) -> None:
         """From now on, when a message of that class leaves, do what `then` says; once. `ms`: hold it so
         long as well."""
@@ -511,6 +534,7 @@ class Nemesis:
         network.reset_chance, network.late_share = 0.0, 0.0
         weather.slow_links.clear()
         weather.slow_messages.clear()
+        world.astray.clear()
         weather.spread_ms = min(weather.spread_ms, 3)
         world.heal()
         if STRANGER in world.machines:

@@ -30,6 +30,7 @@ class Call:
 
     __slots__ = (
         "answer",
+        "answer_held",
         "answered",
         "connection",
         "done",
@@ -51,6 +52,8 @@ class Call:
         """True once the asker has heard the answer, or that there is none."""
         self.held = False
         """Held back on purpose: it then reaches whoever lives at the address."""
+        self.answer_held = False
+        """The same of its answer: it then reaches the asker, though the connection may be gone by then."""
         self.on_answer: Answered | None = None
         """For askers that are not cores."""
 
@@ -191,6 +194,7 @@ class Network:
             if hold.wants(way.sender, way.receiver, message):
                 hold.messages.append(message)
                 call.held = True
+                call.answer_held = way is call.connection.back
                 return True
         return False
 
@@ -275,7 +279,7 @@ class Network:
             if newest is not None:
                 self._finish(newest, call.answer)
             return
-        if not call.connection.broken:
+        if not call.connection.broken or call.answer_held:
             self._finish(call, call.answer)
 
     def _newest_like(self, call: Call) -> Call | None:
@@ -320,6 +324,8 @@ class Network:
         if sender.outgoing.get(connection.key) is connection:
             del sender.outgoing[connection.key]
         for call in list(connection.calls):
+            if call.answer_held:
+                continue
             if lag_ms:
                 world.schedule(world.now + lag_ms, self._finish, call, None)
             else:

@@ -628,17 +628,227 @@ def late_updates(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     )
 
 
+def zombie_followers(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A follower does not hear of two changes of leader, and the third is whom it knew (KAFKA-6880)."""
+    at = rng.randrange(60, 160)
+    steps = [
+        # A change that it does hear of, so that its next question is the one that waits.
+        Step(at, "create-topic", salt=rng.randrange(100)),
+        _step(rng, at, "ambush", "broker:3", 1_100, 1_400, message="FetchMetadataRequest"),
+        _step(rng, at + 40, "partition", "broker:2", 60, 120, other="broker:1"),
+        _step(rng, at + 110, "fast-bounce", "broker:1", 1, 8, disk="keep"),
+        _step(rng, at + rng.randint(330, 600), "fast-bounce", "broker:2", 1, 8, disk="keep"),
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        length_ms=1_800,
+        records=(50, 90),
+        settings={"replica_lag_time_max_ms": 300, "heartbeat_timeout_ms": 1_500},
+        controller={"session_timeout_ms": 900},
+        metadata_max_bytes=8 << 20,
+    )
+
+
+def late_fetches(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """The last fetch of a life reaches the leader when the next life is in the ISR and has less."""
+    at = rng.randrange(200, 500)
+    bounce = _step(rng, rng.randrange(6), "fast-bounce", "broker:3", 1, 6, disk="lose")
+    # An even salt: nothing gets from the leader to the follower, everything from the follower to the leader.
+    deaf = Step(
+        0, "one-way-partition", "broker:3", "broker:1", ms=rng.randint(300, 500), salt=_salt(rng) & ~1
+    )
+    steps = [
+        # Another member lags, so that less is committed than the follower had.
+        _step(rng, at - rng.randint(80, 200), "partition", "broker:2", 330, 480, other="broker:1"),
+        _step(rng, at, "ambush", "broker:3", 250, 600, message="FetchRequest", then=(bounce,)),
+        _step(rng, at + 20, "ambush", "", 0, 0, message="AlterPartitionRequest", disk="grows", then=(deaf,)),
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        records=(60, 100),
+        settings={
+            "replica_lag_time_max_ms": 800,
+            # One batch a fetch: the next life takes its time to catch up.
+            "replica_fetch_max_bytes": 1,
+            "replica_fetch_response_max_bytes": 1,
+        },
+        controller={"session_timeout_ms": 900},
+    )
+
+
+def deaf_newborns(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """The last fetch of a life reaches the leader when the next life is known, and can't hear the leader."""
+    at = rng.randrange(100, 600)
+    who = rng.choice(("broker:2", "broker:3"))
+    # An even salt: nothing gets from the leader to it, everything from it to the leader.
+    deaf = Step(0, "one-way-partition", who, "broker:1", ms=rng.randint(500, 900), salt=_salt(rng) & ~1)
+    bounce = _step(rng, rng.randrange(1, 6), "fast-bounce", who, 1, 6, disk="lose")
+    steps = [
+        _step(rng, at, "ambush", who, 80, 400, message="FetchRequest", then=(deaf, bounce)),
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        records=(40, 70),
+        settings={"replica_lag_time_max_ms": 800},
+        controller={"session_timeout_ms": 900},
+    )
+
+
+def _old_proposal(rng: Random, steps: list[Step], then: tuple[Step, ...], late: str) -> list[Step]:
+    """The leader asks for an ISR without one that is late, and the request takes more than a second."""
+    at = rng.randrange(50, 150)
+    return [
+        _step(rng, at, "partition", late, 360, 420, other="broker:1"),
+        _step(
+            rng,
+            at + 50,
+            "ambush",
+            "",
+            1_300,
+            1_700,
+            message="AlterPartitionRequest",
+            disk="shrinks",
+            then=then,
+        ),
+        *(msgspec.structs.replace(each, at=at + each.at) for each in steps),
+    ]
+
+
+PATIENT: Final = {"replica_lag_time_max_ms": 300, "request_timeout_ms": 1_500, "heartbeat_timeout_ms": 900}
+
+
+def regained_leadership(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A proposal of one leadership arrives in a later one of the same broker, when the ISR is another."""
+    then = (
+        _step(rng, 0, "partition", "broker:1", 430, 520, other="controller"),
+        _step(rng, rng.randrange(100, 400), "partition", "broker:3", 1_500, 1_700, other="broker:1"),
+        _step(rng, rng.randrange(100, 400), "partition", "broker:3", 1_500, 1_700, other="broker:2"),
+    )
+    steps = [Step(at, "elect", salt=_salt(rng)) for at in (1_250, 1_450, 1_650)]
+    return aimed(
+        rng,
+        mode,
+        level,
+        _old_proposal(rng, steps, then, "broker:2"),
+        noise=1,
+        length_ms=2_600,
+        records=(50, 90),
+        settings=PATIENT,
+        controller={"session_timeout_ms": 400},
+    )
+
+
+def deposed_leaders(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A proposal arrives when another broker leads, and names whoever made it, who is active but behind."""
+    then = (
+        _step(rng, 0, "partition", "broker:1", 430, 560, other="controller"),
+        _step(rng, rng.randrange(20), "partition", "broker:1", 1_500, 1_700, other="broker:2"),
+    )
+    return aimed(
+        rng,
+        mode,
+        level,
+        _old_proposal(rng, [], then, "broker:3"),
+        noise=1,
+        length_ms=2_400,
+        records=(50, 90),
+        settings=PATIENT,
+        controller={"session_timeout_ms": 400},
+    )
+
+
+def reborn_leaders(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A proposal of one life of a leader arrives in the next, when it leads again and the ISR is another."""
+    then = (
+        _step(rng, rng.randrange(5), "fast-bounce", "broker:1", 1, 8, disk="keep"),
+        _step(rng, rng.randrange(100, 300), "partition", "broker:3", 1_500, 1_700, other="broker:1"),
+        _step(rng, rng.randrange(100, 300), "partition", "broker:3", 1_500, 1_700, other="broker:2"),
+    )
+    steps = [Step(at, "elect", salt=_salt(rng)) for at in (1_050, 1_250, 1_450)]
+    return aimed(
+        rng,
+        mode,
+        level,
+        _old_proposal(rng, steps, then, "broker:2"),
+        noise=1,
+        length_ms=2_600,
+        records=(50, 90),
+        settings=PATIENT,
+        controller={"session_timeout_ms": 400},
+    )
+
+
+def lost_offices(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A controller does not know that it has been replaced, and leaders of its successor ask it."""
+    at = rng.randrange(20, 200)
+    steps = [
+        _step(rng, at, "lost-office", "", 1_500, 2_000),
+        _step(rng, at + rng.randint(560, 900), "clean-stop", "leader", 1, 8),
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        length_ms=2_000,
+        controller={"session_timeout_ms": 900},
+    )
+
+
+def double_bounces(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A leader and its heir, who has lost its tail, are born again while the registry is being read."""
+    at = rng.randrange(50, 400)
+    steps = [
+        # Of the third partition broker 3 is the leader and broker 1 the next in line.
+        _step(rng, at, "fast-bounce", "broker:1", 1, 20, disk="lose"),
+        _step(rng, at + rng.randrange(10), "fast-bounce", "broker:3", 1, 20, disk="keep"),
+        # Their sessions last for about half a second more; something else must have the registry read then.
+        _step(rng, at + rng.randrange(460, 660), "expire-session", "broker:4"),
+        # A heartbeat of the next life would tell of it before the picture does.
+        Step(
+            at + 300, "slow-message", message="MetadataHeartbeatRequest", ms=500, salt=rng.randrange(60, 300)
+        ),
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        length_ms=1_600,
+        records=(40, 70),
+        brokers=4,
+        partitions=3,
+        spread_ms=30,
+        # Nobody is given up or left behind meanwhile.
+        settings={"replica_lag_time_max_ms": 2_000, "heartbeat_timeout_ms": 2_500},
+        controller={"session_timeout_ms": 2_000},
+    )
+
+
 def disk_replies(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
-    """A broker answers that its disk has failed, and is born again before the answer arrives."""
-    at = rng.randrange(100, 500)
+    """A broker answers that its disk has failed; when that arrives, its next life is in the ISR."""
+    at = rng.randrange(50, 300)
     who = f"broker:{rng.randint(1, 3)}"
     steps = [
-        Step(at, "disk-full", who, ms=rng.randint(1, 10), salt=rng.randrange(100)),
-        _step(rng, at, "slow-message", "", 300, 900, message="LeaderAndIsrResponse"),
-        fault(rng, rng.choice(("fast-bounce", "clean-stop", "kill")), at + rng.randrange(60), "any"),
-        Step(at + 10, "create-topic", salt=rng.randrange(100)),
+        # The disk is replaced 120 to 250 ms later.
+        Step(at, "disk-full", who, ms=rng.randint(1, 10), salt=rng.randrange(70, 200)),
+        _step(rng, at, "late-answer", who, 700, 1_800, message="LeaderAndIsrResponse"),
     ]
-    return aimed(rng, mode, level, steps, noise=1)
+    return aimed(rng, mode, level, steps, noise=1, length_ms=2_200, records=(40, 70))
 
 
 PROFILES |= {
@@ -663,4 +873,12 @@ PROFILES |= {
     "zombie-controllers": zombie_controllers,
     "late-updates": late_updates,
     "disk-replies": disk_replies,
+    "zombie-followers": zombie_followers,
+    "late-fetches": late_fetches,
+    "deaf-newborns": deaf_newborns,
+    "regained-leadership": regained_leadership,
+    "deposed-leaders": deposed_leaders,
+    "reborn-leaders": reborn_leaders,
+    "lost-offices": lost_offices,
+    "double-bounces": double_bounces,
 }

@@ -311,6 +311,10 @@ class Workload:
             topic, index = places[step.salt % len(places)]
             self._operate(client.reassign_request(topic, index, None), 0)
 
+    def _elect(self, step: Step) -> None:
+        """The preferred replicas are to lead again."""
+        self._operate(client.elect_request(), 2)
+
     def _climb(self, step: Step) -> None:
         self._operate(client.climb_request(FeatureLevel(step.ms)), 1)
 

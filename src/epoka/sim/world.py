@@ -52,6 +52,7 @@ from epoka.sim.keeper import Keeper
 from epoka.sim.network import Call, Hold, Network, through_the_codec
 from epoka.sim.process import Machine, Process
 from epoka.sim.weather import Weather
+from epoka.wire.messages.alter_partition import AlterPartitionRequest
 
 CLUSTER = "simulated"
 BORN_MS = 1_000_000
@@ -152,6 +153,8 @@ class World:
         self._lane = 0
         self.office = CONTROLLERS
         """The address of the controller in office (log mode; in zookeeper mode the service says)."""
+        self.astray: dict[int, int] = {}
+        """Brokers whose proposals still go to a controller of the past, and where that is."""
         self.keeper: Keeper | None = Keeper(self) if mode == ZOOKEEPER else None
         self.operator = self.stranger(OPERATOR)
         self.client = self.stranger(CLIENT)
@@ -619,6 +622,8 @@ class World:
 
     def _send(self, process: Process, send: Send) -> None:
         to = self.locate(process, send.to)
+        if self.astray and type(send.message) is AlterPartitionRequest:
+            to = self.astray.get(process.address, to)
         if to is None:
             self.later(1, self._nobody_there, process, send.token)
         else:
