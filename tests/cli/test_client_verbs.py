@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from epoka import Cluster
 from tests.cli.commands import COMMAND, Outcome, inside, is_one_line
@@ -143,6 +144,38 @@ class TestProduceAndConsume:
         assert ask("consume", "timed", "-o", "end", "-e").out == ""
         beyond = ask("consume", "timed", "-o", "11")
         assert beyond.code == 1 and is_one_line(beyond) and "0 to 10" in beyond.err
+
+    def test_without_input_no_topic_is_made(self, ask: Ask) -> None:
+        assert ask("produce", "never-made", given="").code == 0
+        assert ask("topic", "describe", "never-made").code == 1
+
+    @pytest.mark.parametrize(
+        ("arguments", "heavy"),
+        [(("consume", "small", "-e"), "numba"), (("topic", "describe", "small"), "numpy")],
+    )
+    def test_what_is_heavy_is_loaded_when_there_is_need(
+        self, ask: Ask, cluster: Cluster, arguments: tuple[str, ...], heavy: str
+    ) -> None:
+        assert ask("produce", "small", "-p", "0", given="x\n").code == 0
+        program = (
+            "import sys; from epoka.cli import main; "
+            f"code = main.run(sys.argv[1:]); sys.exit(code or '{heavy}' in sys.modules)"
+        )
+        run = [sys.executable, "-c", program, *arguments, "-b", cluster.bootstrap]
+        done = subprocess.run(run, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0 and done.stdout, done
+
+    def test_other_brokers_are_written_to_and_read(self) -> None:
+        mock = Producer({"bootstrap.servers": "nowhere", "test.mock.num.brokers": 2, "log_level": 0})
+        brokers = mock.list_topics(timeout=60).brokers.values()
+        there = ("-b", ",".join(f"{each.host}:{each.port}" for each in brokers))
+        written = inside("produce", "mock", "-p", "0", "-K:", *there, "--json", given="k:ours\n")
+        assert written.code == 0, written
+        assert written.json["partitions"] == {"0": {"records": 1, "first_offset": 0, "last_offset": 0}}
+        mock.produce("mock", b"theirs", partition=0)
+        assert mock.flush(60) == 0
+        read = inside("consume", "mock", "-p", "0", "-e", "-f", "%k=%s\\n", *there)
+        assert (read.code, read.out) == (0, "k=ours\n=theirs\n")
 
     def test_records_are_written_as_soon_as_they_come(self, ask: Ask, cluster: Cluster) -> None:
         assert ask("topic", "create", "slow").code == 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from typing import ClassVar, cast
 
 import numpy as np
 import pytest
 
 from epoka.client.batching import Identity, Rows, batch_of
 from epoka.client.cluster import ClusterClient
+from epoka.client.connection import Connection
 from epoka.client.errors import Refused, Unreachable
 from epoka.client.fetching import Range, RangeReader
 from epoka.client.producing import BatchWriter, Outgoing, new_identity
@@ -46,6 +48,18 @@ def test_batches_are_written_in_their_order(client: ClusterClient, topics: Topic
     (taken,) = writer.acknowledged()
     assert (taken.first_offset, taken.last_offset, taken.count) == (0, 19, 20)
     assert values_of(client, name, 20) == [b"%d" % number for number in range(20)]
+
+
+def test_a_cluster_that_gives_no_identities_is_written_to_without() -> None:
+    class Someone:
+        versions: ClassVar[dict[int, tuple[int, int]]] = {}
+
+    class Plain(ClusterClient):
+        def anyone(self) -> Connection:
+            return cast(Connection, Someone())
+
+    with Plain(settings_from({"bootstrap.servers": "nowhere:1"})) as client:
+        assert new_identity(client) == Identity(-1, -1)
 
 
 def test_a_batch_sent_again_is_kept_once_and_keeps_its_offset(client: ClusterClient, topics: Topics) -> None:

@@ -25,7 +25,7 @@ PARTITION_BYTES = 1 << 20
 WAIT_MS = 500
 WAIT_AMONG_LEADERS_MS = 100
 """Answers are taken one after the other, so no leader may keep the others waiting for long."""
-WORTH_COMPILING = 200_000
+WORTH_COMPILING = 500_000
 """So many records take longer in numpy than the compiled decoder takes to load."""
 
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from epoka.client.errors import ClientError
 from epoka.client.settings import Address
-from epoka.cluster.calls import CallFailed
 from epoka.cluster.ensemble import trouble
 from epoka.cluster.errors import BadCluster
 from epoka.cluster.fault_ledger import FILE_NAME as FAULTS
@@ -127,7 +127,7 @@ class Observer:
         self._asking_since_ms = now_ms()
         try:
             image, controller, known = self._ask()
-        except CallFailed as error:
+        except ClientError as error:
             self._forget_watcher()
             self._failure = str(error)
             if self._known is not None and self._status is not None:
@@ -182,16 +182,16 @@ class Observer:
             try:
                 known = read_cluster_file(self.folder)
             except BadCluster as error:
-                raise CallFailed(str(error)) from error
+                raise ClientError(str(error)) from error
             if known is None:
-                raise CallFailed(f"there is no cluster in {self.folder}")
+                raise ClientError(f"there is no cluster in {self.folder}")
             self._known = known
             self._watcher = Watcher(*((each, HOST, port) for each, port in known.controllers.items()))
         try:
             return self._watcher.refresh(), self._watcher.controller, self._known
         except InvariantBroken as error:
             # Another cluster took the place of the one that was followed: begin anew.
-            raise CallFailed("the controller's log is another one") from error
+            raise ClientError("the controller's log is another one") from error
 
     def _forget_watcher(self) -> None:
         # A cluster that comes back may come back on other ports; its metadata is read from the start.
