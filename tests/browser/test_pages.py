@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer
 
 from epoka.cluster.cluster import Cluster
 from tests.browser.conftest import PICTURES
+from tests.cluster.records import QUIET, write
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -46,20 +50,45 @@ def test_the_overview_follows_a_broker_that_dies_and_comes_back(page: Any, clust
     page.wait_for_selector(".card.down")
     page.wait_for_selector("text=broker 2 is down after an unclean end")
     page.wait_for_selector(".hero.uneasy")
+    for rate in ("produced", "consumed"):
+        page.wait_for_selector(f".spark[data-rate={rate}] .fault.moment", state="attached")
     page.screenshot(path=str(PICTURES / "overview-broker-down.png"))
     cluster.start(2)
     page.wait_for_selector(".hero.good")
     assert page.locator(".card .badge").all_inner_texts() == ["active"] * 3
 
 
-def test_a_stranger_finds_out_why_a_bounced_broker_was_refused(page: Any, cluster: Cluster) -> None:
+def test_a_stranger_finds_out_by_clicks_alone_why_a_bounced_broker_was_refused(
+    page: Any, cluster: Cluster
+) -> None:
+    """From the first page to the sentence, and on to the moment in which it happened."""
+    healthy(page)
+    old, new = cluster.bounce(3, "unclean")
+    page.wait_for_selector(f".card:has-text('generation {new}')")
+    page.click(".told li.refused:has-text('heartbeat.session refused broker 3') >> nth=0")
+    page.wait_for_selector(".chain li.fault")
+    told = page.locator("#panel").inner_text()
+    assert "The rule heartbeat.session refuses when no heartbeat for longer than" in told
+    assert "because somebody killed broker 3 for an unclean bounce" in told
+    page.screenshot(path=str(PICTURES / "why-it-was-refused.png"))
+    page.click("text=The cluster at that moment")
+    page.wait_for_selector(f".past-brokers .card[data-broker='3']:has-text('generation {old}')")
+    page.wait_for_selector(".moment.then")
+    # The other way: the card of the broker says what its lives were.
+    page.click("nav >> text=Overview")
+    page.click(".card:has-text('Broker 3')")
+    page.wait_for_selector(f"#panel:has-text('{old} and {new}')")
+
+
+def test_decisions_are_found_by_words_and_by_rule(page: Any, cluster: Cluster) -> None:
     healthy(page)
     cluster.bounce(3, "unclean")
-    show(page, "decisions", "tbody tr")
+    page.click("a.tile:has-text('Refusals')")
+    page.wait_for_selector("tbody tr")
     page.fill("input[type=search]", "broker 3")
     page.select_option("select[aria-label=Rule]", "heartbeat.session")
-    page.wait_for_selector("tbody tr:only-child:has-text('broker 3')")
-    row = page.locator("tbody tr")
+    page.wait_for_selector("tbody:not(:has(tr:not(:has-text('broker 3')))) tr:has-text('heartbeat.session')")
+    row = page.locator("tbody tr").first
     assert "ms of silence" in row.inner_text()
     row.click()
     page.wait_for_selector(".chain li.fault")
@@ -149,29 +178,202 @@ def test_the_history_of_an_isr_with_the_cause_of_each_change(page: Any, cluster:
     page.screenshot(path=str(PICTURES / "partition-out-of-sync.png"))
     page.click("tbody tr")
     page.wait_for_selector(".history li.shrank")
+    page.wait_for_selector("tr.out-of-sync.trouble:has-text('it is down')")
+    assert page.locator("tr.in-sync").count() == 2
+    page.wait_for_selector(".chart.isr .sync.out", state="attached")
+    page.wait_for_selector(".chart.isr .fault", state="attached")
+    page.screenshot(path=str(PICTURES / "offsets-of-replicas.png"))
     assert "because" in page.locator(".history li.shrank").first.inner_text()
     cluster.start(2)
     page.wait_for_selector(".history li.grew")
     page.wait_for_selector(".tile .replica.out", state="detached")
+    page.wait_for_selector("tr.out-of-sync", state="detached")
+    assert page.locator("tr.in-sync").count() == 3
     page.screenshot(path=str(PICTURES / "history-of-an-isr.png"))
 
 
-def test_the_controller_that_is_down_is_said_with_the_age_of_what_is_shown(
-    page: Any, cluster: Cluster
-) -> None:
+def test_a_cluster_that_is_down_is_said_with_the_age_of_what_is_shown(page: Any, cluster: Cluster) -> None:
     healthy(page)
-    cluster.kill(cluster.controller_id)
-    page.wait_for_selector("#stale:has-text('This is the state of')")
-    page.wait_for_selector(".hero.bad")
-    assert page.locator(".card").count() == 3
-    page.screenshot(path=str(PICTURES / "controller-down.png"))
-    cluster.start(cluster.controller_id)
+    for node in (cluster.controller_id, *cluster.broker_ids):
+        cluster.kill(node)
+    try:
+        page.wait_for_selector("#stale:has-text('This is the state of')")
+        page.wait_for_selector(".hero.bad")
+        assert page.locator(".card.down").count() == 3
+        page.screenshot(path=str(PICTURES / "cluster-down.png"))
+        show(page, "topics", "tbody tr:has-text('orders')")
+        show(page, "groups", "p.bad:has-text('cannot be reached')")
+        show(page, "generations", ".chart .reign")
+        assert page.locator(".chart .fault.kill").count() >= 4
+        page.goto(page.url.partition("#")[0] + "#/overview")
+    finally:
+        cluster.start(cluster.controller_id)
+        for node in cluster.broker_ids:
+            cluster.begin(node)
     page.wait_for_selector("#stale", state="hidden")
     page.wait_for_selector(".hero.good")
 
 
+def test_a_dashboard_that_ends_is_missed_and_one_that_begins_anew_is_noticed(
+    browser: Any, cluster: Cluster
+) -> None:
+    from epoka.dashboard.serving import Dashboard
+
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    with Dashboard(cluster.data) as first:
+        page.goto(first.url)
+        page.wait_for_selector(".hero")
+    page.wait_for_selector("#stale:has-text('This is the last known state')")
+    assert page.locator(".card").count() == 3
+    with Dashboard(cluster.data, first.port) as second:
+        page.wait_for_selector("#stale:has-text('was started anew')")
+        page.goto(second.url)
+        page.wait_for_selector(".link.on")
+        page.wait_for_selector("#stale", state="hidden")
+    context.close()
+
+
+def test_rates_move_when_records_do(page: Any, cluster: Cluster) -> None:
+    healthy(page)
+
+    def moved() -> bool:
+        write(cluster.bootstrap, "orders", [b"r"] * 50)
+        shown = page.locator(".tile:has(.spark[data-rate=produced]) .value").inner_text()
+        return re.fullmatch(r"[\d,.]+", shown) is not None and float(shown.replace(",", "")) > 0
+
+    wait_until(moved, "a rate above zero")
+    page.wait_for_selector(".spark[data-rate=produced] path.rate", state="attached")
+    page.screenshot(path=str(PICTURES / "rates.png"))
+
+
+def test_messages_are_read_from_every_end_and_shown_as_what_they_are(page: Any, cluster: Cluster) -> None:
+    healthy(page)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **QUIET})
+    for number in range(60):
+        producer.produce("orders", json.dumps({"number": number}), key=f"key {number}")
+    producer.produce("orders", b"\x00\x01\xff", headers=[("raw", b"\xfe")])
+    producer.produce("orders", b"<img src=x onerror=alert(1)>", key=None)
+    assert producer.flush(60) == 0
+    page.click("nav >> text=Topics")
+    page.click("tbody tr:has-text('orders')")
+    page.click("a.button:has-text('Messages')")
+    newest, binary = page.locator("tbody tr").nth(0), page.locator("tbody tr").nth(1)
+    page.wait_for_selector("tbody tr:has-text('onerror')")
+    assert "<img src=x onerror=alert(1)>" in newest.inner_text()
+    assert page.locator("main img").count() == 0
+    assert "00 01 ff" in binary.inner_text()
+    page.select_option("select[aria-label='Shown as']", "base64")
+    page.wait_for_selector("tbody tr:has-text('AAH/')")
+    page.select_option("select[aria-label='Shown as']", "auto")
+    page.wait_for_selector("tbody tr:has-text('key 59')")
+    page.screenshot(path=str(PICTURES / "messages.png"))
+    page.click("text=older ›")
+    page.wait_for_selector("tbody tr:has-text('key 3')")
+    page.click("text=‹ before")
+    page.click("tbody tr:has-text('key 59')")
+    page.wait_for_selector('.message:has-text("\\"number\\": 59")')
+    page.screenshot(path=str(PICTURES / "message.png"))
+    page.keyboard.press("Escape")
+    page.select_option("select[aria-label=From]", "oldest")
+    page.wait_for_selector("tbody tr >> nth=0 >> text='0 : 0'")
+    page.select_option("select[aria-label=From]", "offset")
+    page.fill("input[aria-label=Offset]", "2")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("tbody tr >> nth=0 >> text='0 : 2'")
+    page.fill("input[aria-label=Partition]", "7")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("p.bad:has-text('orders has no partition 7; it has 1')")
+    page.fill("input[aria-label=Partition]", "0")
+    page.select_option("select[aria-label=From]", "time")
+    page.fill("input[aria-label=Time]", "2020-01-01T00:00:00")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("tbody tr >> nth=0 >> text='0 : 0'")
+
+
+def test_a_group_shows_its_members_and_how_far_it_is_behind(page: Any, cluster: Cluster) -> None:
+    healthy(page)
+    write(cluster.bootstrap, "orders", [b"g"] * 5)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "bill/ing",
+            "client.id": "clerk",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **QUIET,
+        }
+    )
+    try:
+        consumer.subscribe(["orders"])
+        message = wait_until(
+            lambda: (found := consumer.poll(0.5)) and not found.error() and found, "a first message"
+        )
+        consumer.commit(message=message, asynchronous=False)
+        page.keyboard.press("6")
+        page.fill("input[type=search]", "bill")
+        page.click("tbody tr:has-text('bill/ing')")
+        page.wait_for_selector(".badge.Stable")
+        page.wait_for_selector("tbody tr:has-text('clerk')")
+        row = page.wait_for_selector("tr[data-key='lag-orders-0']")
+        cells = [each.inner_text().replace(",", "") for each in row.query_selector_all("td")]
+        assert (cells[0], cells[1], cells[4]) == ("orders-0", "1", "clerk")
+        assert int(cells[3]) == int(cells[2]) - 1 > 0
+        page.screenshot(path=str(PICTURES / "group.png"))
+        # What the group has not read yet grows, and the page follows without being asked.
+        write(cluster.bootstrap, "orders", [b"g"])
+        page.wait_for_selector(f"tr[data-key='lag-orders-0'] td:has-text('{int(cells[3]) + 1:,}')")
+    finally:
+        consumer.close()
+    page.wait_for_selector(".badge.Empty")
+
+
+def test_the_past_is_scrubbed_by_slider_steps_and_keys(page: Any, cluster: Cluster) -> None:
+    healthy(page)
+    old, new = cluster.bounce(2, "unclean")
+    page.keyboard.press("7")
+    page.wait_for_selector(f".past-brokers .card.active[data-broker='2']:has-text('generation {new}')")
+    page.wait_for_selector(".live[aria-pressed=true]")
+    killed = page.locator(".past-events li:has-text('killed broker 2 for an unclean bounce')").first
+    # Step by step back to the kill, which may be more than a page of events away.
+    for _ in range(200):
+        if (
+            page.locator(".past-events li")
+            .first.inner_text()
+            .endswith("killed broker 2 for an unclean bounce")
+        ):
+            break
+        before = page.evaluate("location.hash")
+        page.keyboard.press("[")
+        page.wait_for_function("(before) => location.hash !== before", arg=before)
+        at = page.evaluate("location.hash.split('/')[2]")
+        page.wait_for_function("(at) => document.querySelector('.past-events').dataset.at === at", arg=at)
+    assert killed.is_visible()
+    page.wait_for_selector(f".past-brokers .card.down[data-broker='2']:has-text('generation {old}')")
+    page.wait_for_selector(".moment.then")
+    page.wait_for_selector(".past-chart .cursor", state="attached")
+    page.screenshot(path=str(PICTURES / "past.png"), full_page=True)
+    # A click into the chart chooses a moment, and so does the slider by keyboard.
+    box = page.locator(".past-chart svg").bounding_box()
+    page.mouse.click(box["x"] + 95, box["y"] + 10)
+    page.wait_for_function("location.hash.startsWith('#/past/')")
+    chosen = int(page.evaluate("location.hash.split('/')[2]"))
+    page.locator(".scrubber").focus()
+    page.keyboard.press("PageUp")
+    page.wait_for_function("(before) => Number(location.hash.split('/')[2]) > before", arg=chosen)
+    page.select_option("main select[aria-label=Only]", "all")
+    page.click("button.live")
+    page.wait_for_selector(".live[aria-pressed=true]")
+    page.wait_for_selector(".past-partitions tr:has-text('orders-0')")
+    page.wait_for_selector(f".past-brokers .card.active[data-broker='2']:has-text('generation {new}')")
+    page.locator(".past-decisions li").first.click()
+    page.wait_for_selector("#panel .chain")
+
+
 def test_the_keyboard_reaches_everything(page: Any) -> None:
-    for key, name in zip("12345", ("overview", "brokers", "generations", "decisions", "topics"), strict=True):
+    pages = ("overview", "brokers", "generations", "decisions", "topics", "groups", "past", "topics")
+    for key, name in zip("12345675", pages, strict=True):
         page.keyboard.press(key)
         page.wait_for_selector(f".page.{name}")
     page.wait_for_selector("tbody tr")
@@ -204,10 +406,19 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(browser: Any, dashb
     page = context.new_page()
     page.goto(dashboard.url)
     page.wait_for_selector(".card")
-    for name in ("overview", "brokers", "generations", "decisions", "topics"):
-        show(page, name, "main h1")
-        page.wait_for_load_state()
-        page.screenshot(path=str(PICTURES / f"phone-{name}.png"))
+    for name, ready in (
+        ("overview", ".spark svg"),
+        ("brokers", "tbody tr"),
+        ("generations", ".chart .life"),
+        ("decisions", "main h1"),
+        ("topics", "tbody tr"),
+        ("topics/orders/0", "tr.in-sync"),
+        ("topics/orders/messages", "tbody tr"),
+        ("groups", "main h1"),
+        ("past", ".past-brokers .card"),
+    ):
+        show(page, name, ready)
+        page.screenshot(path=str(PICTURES / f"phone-{name.replace('/', '-')}.png"))
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
     context.close()
 
@@ -225,6 +436,9 @@ def test_what_a_cluster_says_never_becomes_markup(page: Any, cluster: Cluster) -
             "given": nasty,
         }
         ledger.write(json.dumps(event) + "\n")
+        # A kind of a newer version, with a field that nobody here knows.
+        unknown = {"kind": "teleported", "time_ms": int(time.time() * 1000), "node": 1, "event_id": 8}
+        ledger.write(json.dumps({**unknown, "broker": 2, "detail": nasty, "unheard": [1]}) + "\n")
     show(page, "decisions", "tbody tr")
     page.fill("input[type=search]", "onerror")
     page.wait_for_selector("code:has-text('onerror')")
@@ -232,3 +446,5 @@ def test_what_a_cluster_says_never_becomes_markup(page: Any, cluster: Cluster) -
     page.click("tbody tr")
     page.wait_for_selector(".chain")
     assert page.locator("#panel img").count() == 0
+    show(page, "past", ".past-events li:has-text('teleported broker 2')")
+    assert page.locator("main img, main script").count() == 0

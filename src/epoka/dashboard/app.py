@@ -27,6 +27,7 @@ from epoka.dashboard.gate import TOKEN_HEADER, Gate, Secrets
 from epoka.dashboard.observing import Observer, now_ms
 from epoka.dashboard.questions import Questions
 from epoka.dashboard.tables import Tables
+from epoka.fencing import RULES
 from epoka.ledger.telling import sentence
 from epoka.model.ledger import LedgerEvent
 
@@ -153,7 +154,8 @@ class _Pages:
             event = self._observer.chronicle.find(node, event_id)
             if event is None:
                 return None
-            return {"event": told(event), "steps": told_steps(self._observer.chronicle.why(event))}
+            steps = told_steps(self._observer.chronicle.why(event))
+            return {"event": told(event), "rule": _rule(event.rule), "steps": steps}
 
         return found(await run_in_threadpool(find), "the ledger has no such event, or not any more")
 
@@ -262,6 +264,12 @@ def _fits(
         )
 
     return fits
+
+
+def _rule(name: str) -> dict[str, str] | None:
+    """What a rule is for; None for one that only a newer version knows."""
+    known = RULES.get(name)
+    return None if known is None else {"refuses_when": known.refuses_when, "asked_by": known.asked_by}
 
 
 def _moment(request: Request) -> int:

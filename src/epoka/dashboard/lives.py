@@ -16,6 +16,7 @@ from epoka.model.ledger import LedgerEvent
 
 MOST_LIVES: Final = 200
 """Lives of one broker that are told; older ones are counted."""
+MOST_REIGNS: Final = 200
 MOST_FAULTS: Final = 500
 ENDS_A_FAULT: Final = {"pause": ("resume",), "isolate": ("heal",), "kill": ("start",), "stop": ("start",)}
 
@@ -108,7 +109,7 @@ class _Drawing:
             broker: Lane(broker, lives[-MOST_LIVES:], max(0, len(lives) - MOST_LIVES))
             for broker, lives in sorted(self._lives.items())
         }
-        return TimeLine(lanes, self._reigns, self._faults[-MOST_FAULTS:])
+        return TimeLine(lanes, self._reigns[-MOST_REIGNS:], self._faults[-MOST_FAULTS:])
 
     def _life(self, event: LedgerEvent) -> Life | None:
         """The life that an event is about; the ledger may begin in the middle of one."""

@@ -1,5 +1,8 @@
 // A time line a broker of every life, the controllers on the same axis, and what somebody did to them.
 import { badge, debounced, h, lasting, redraw, s, time } from "/static/dom.js";
+import { faultBar, seen as overlaps, ticks } from "/static/axis.js";
+import { cell, grid } from "/static/table.js";
+import { hideTip, tips } from "/static/tip.js";
 import { now, on, store, timeline } from "/static/store.js";
 import { whyBroker } from "/static/panel.js";
 
@@ -82,12 +85,11 @@ export function generations(host) {
   let drag = null;
   chart.addEventListener("pointerdown", (event) => (drag = { x: event.clientX, moved: false }));
   chart.addEventListener("pointermove", (event) => {
-    tip(event);
     if (!drag || !event.buttons || Math.abs(event.clientX - drag.x) < 4) return;
     move((drag.x - event.clientX) / (chart.clientWidth - LEFT - RIGHT));
     drag.x = event.clientX;
   });
-  chart.addEventListener("pointerleave", () => (document.getElementById("tip").hidden = true));
+  tips(chart);
 
   load();
   const drawn = debounced(() => (draw(), list()), 150);
@@ -99,23 +101,13 @@ export function generations(host) {
     stops.forEach((stop) => stop());
     clearInterval(timer);
     size.disconnect();
-    document.getElementById("tip").hidden = true;
+    hideTip();
   };
 }
 
 const mode = () => store.state?.cluster.mode;
 
-function tip(event) {
-  const host = document.getElementById("tip");
-  const text = event.target.closest?.("[data-tip]")?.dataset.tip;
-  host.hidden = !text;
-  if (!text) return;
-  host.textContent = text;
-  host.style.left = `${Math.min(event.clientX + 14, window.innerWidth - host.offsetWidth - 8)}px`;
-  host.style.top = `${event.clientY + 18}px`;
-}
-
-function first({ lanes, reigns, faults }) {
+export function first({ lanes, reigns, faults }) {
   const begins = [
     ...Object.values(lanes).flatMap((lane) => lane.lives.slice(0, 1).map((life) => life.from_ms)),
     ...reigns.slice(0, 1).map((each) => each.from_ms),
@@ -124,11 +116,12 @@ function first({ lanes, reigns, faults }) {
   return begins.length ? Math.min(...begins) : now() - 60_000;
 }
 
-function picture(line, from, until, width) {
+/** The lives between two moments. `cursor_ms` marks one moment, `pick` is told of the moment that is clicked. */
+export function picture(line, from, until, width, { cursor_ms = null, pick = null } = {}) {
   const lanes = Object.values(line.lanes);
   const height = TOP + ROW * (lanes.length + 1) + 26;
   const x = (ms) => LEFT + ((Math.min(Math.max(ms, from), until) - from) / (until - from)) * (width - LEFT - RIGHT);
-  const seen = (begin, end) => begin <= until && (end ?? until) >= from;
+  const seen = (begin, end) => overlaps(begin, end, from, until);
   const row = (at) => TOP + ROW * at;
   const end = Math.min(now(), until);
   const bar = (begin, to, at, props, ...more) =>
@@ -140,7 +133,7 @@ function picture(line, from, until, width) {
   const drawing = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "Lives of the brokers over time" });
   drawing.append(
     s("defs", {}, s("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 6, height: 6, class: "hatch-ground" }), s("rect", { width: 2.5, height: 6, class: "hatch-line" }))),
-    ...ticks(from, until, width).map(([ms, text]) =>
+    ...ticks(from, until, width - LEFT).map(([ms, text]) =>
       s("g", { class: "tick" }, s("line", { x1: x(ms), x2: x(ms), y1: TOP, y2: height - 24 }), s("text", { x: x(ms), y: height - 8 }, text)),
     ),
     s("text", { x: 0, y: row(0) + ROW / 2 + 4, class: "lane" }, "Controller"),
@@ -149,24 +142,22 @@ function picture(line, from, until, width) {
       label(`${each.node} · ${mode() === "zookeeper" ? "epoch" : "start"} ${each.number}`, each.from_ms, each.to_ms, 0, "on"),
     ]).filter(Boolean),
   );
+  const faults = (at, whose) =>
+    drawing.append(...line.faults.filter((each) => whose(each.node) && seen(each.from_ms, each.to_ms)).map((each) => faultBar(each, x, row(at) + 3, ROW - 6, end)));
+  // Whatever was done to somebody who is no broker was done to a controller.
+  faults(0, (node) => node !== -1 && !(node in line.lanes));
   const marks = [];
   lanes.forEach((lane, index) => {
     const at = index + 1;
     drawing.append(s("line", { x1: 0, x2: width, y1: row(at), y2: row(at), class: "rule" }));
     drawing.append(s("text", { x: 0, y: row(at) + ROW / 2 + 4, class: "lane" }, `Broker ${lane.broker}`));
-    for (const fault of line.faults) {
-      if ((fault.node !== lane.broker && fault.node !== -1) || !seen(fault.from_ms, fault.to_ms)) continue;
-      const lasts = fault.to_ms !== fault.from_ms;
-      const words = `${fault.verb}: somebody ${fault.text}\n${time(fault.from_ms)}${lasts ? `, for ${lasting((fault.to_ms ?? end) - fault.from_ms)}` : ""}`;
-      const wide = lasts ? Math.max(3, x(fault.to_ms ?? end) - x(fault.from_ms)) : 3;
-      drawing.append(s("rect", { x: x(fault.from_ms) - (lasts ? 0 : 1.5), y: row(at) + 3, width: wide, height: ROW - 6, rx: 1.5, class: `fault ${lasts ? "lasts" : "moment"} ${fault.verb}`, "data-tip": words }));
-    }
+    faults(at, (node) => node === lane.broker || node === -1);
     for (const life of lane.lives) {
       if (!seen(life.from_ms, life.to_ms)) continue;
       const words = (what) =>
         `generation ${life.generation}${what ? `: ${what}` : ""}\nfrom ${time(life.from_ms)}${life.to_ms ? ` to ${time(life.to_ms)}` : ", goes on"}` +
         (life.ended ? `\n${ENDED[life.ended] ?? life.ended}: ${life.because}` : "");
-      const group = s("g", { class: "life", "data-generation": life.generation, onclick: () => whyBroker(lane.broker) });
+      const group = s("g", { class: "life", "data-generation": life.generation, onclick: pick ? null : () => whyBroker(lane.broker) });
       for (const span of life.spans) {
         if (!seen(span.from_ms, span.to_ms) || (life.to_ms !== null && span.from_ms > life.to_ms)) continue;
         group.append(bar(span.from_ms, span.to_ms ?? life.to_ms, at, { class: `span ${span.kind}`, "data-tip": words(span.kind) }));
@@ -188,20 +179,16 @@ function picture(line, from, until, width) {
   });
   drawing.append(...marks);
   if (until >= now() - 1000) drawing.append(s("line", { x1: x(now()), x2: x(now()), y1: TOP - 8, y2: height - 24, class: "now" }));
-  return drawing;
-}
-
-const STEPS = [100, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000, 86_400_000];
-
-function ticks(from, until, width) {
-  const wanted = ((until - from) / Math.max(2, (width - LEFT) / 110));
-  const step = STEPS.find((each) => each >= wanted) ?? STEPS.at(-1);
-  const marks = [];
-  for (let at = Math.ceil(from / step) * step; at <= until; at += step) {
-    const text = new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: step < 60_000 ? "2-digit" : undefined });
-    marks.push([at, step < 1000 ? `${text}.${String(at % 1000).padStart(3, "0")[0]}` : text]);
+  if (cursor_ms !== null) drawing.append(s("line", { x1: x(cursor_ms), x2: x(cursor_ms), y1: TOP - 14, y2: height - 20, class: "cursor" }));
+  if (pick) {
+    drawing.classList.add("picks");
+    drawing.addEventListener("click", (event) => {
+      const box = drawing.getBoundingClientRect();
+      const at = ((event.clientX - box.left) * (width / box.width) - LEFT) / (width - LEFT - RIGHT);
+      if (at >= 0 && at <= 1) pick(from + at * (until - from));
+    });
   }
-  return marks;
+  return drawing;
 }
 
 function legend() {
@@ -218,29 +205,18 @@ function table({ lanes }) {
   const all = Object.values(lanes).flatMap((lane) => lane.lives.map((life) => ({ ...life, broker: lane.broker })));
   all.sort((one, other) => other.from_ms - one.from_ms);
   if (!all.length) return h("p", { class: "empty" }, "The ledger tells of no life yet.");
-  const cell = (title, props, ...children) => h("td", { "data-title": title, ...props }, ...children);
-  return h(
-    "div",
-    { class: "scroll" },
-    h(
-      "table",
-      { class: "cards" },
-      h("thead", {}, h("tr", {}, ["Broker", "Generation", "Began", "Lasted", "End", "Reason"].map((each) => h("th", {}, each)))),
+  return grid(
+    ["Broker", "Generation", "Began", "Lasted", "End", "Reason"],
+    all.slice(0, 100).map((life) =>
       h(
-        "tbody",
-        {},
-        all.slice(0, 100).map((life) =>
-          h(
-            "tr",
-            { tabindex: 0, "data-row": "", "data-key": `life-${life.broker}-${life.generation}`, onclick: () => whyBroker(life.broker) },
-            cell("Broker", {}, h("strong", {}, String(life.broker))),
-            cell("Generation", { class: "mono" }, life.generation),
-            cell("Began", { class: "mono faint" }, time(life.from_ms)),
-            cell("Lasted", {}, life.to_ms ? lasting(life.to_ms - life.from_ms) : "goes on"),
-            cell("End", {}, life.ended ? badge(life.ended) : "–"),
-            cell("Reason", { class: "faint" }, life.because || "–"),
-          ),
-        ),
+        "tr",
+        { tabindex: 0, "data-row": "", "data-key": `life-${life.broker}-${life.generation}`, onclick: () => whyBroker(life.broker) },
+        cell("Broker", {}, h("strong", {}, String(life.broker))),
+        cell("Generation", { class: "mono" }, life.generation),
+        cell("Began", { class: "mono faint" }, time(life.from_ms)),
+        cell("Lasted", {}, life.to_ms ? lasting(life.to_ms - life.from_ms) : "goes on"),
+        cell("End", {}, life.ended ? badge(life.ended) : "–"),
+        cell("Reason", { class: "faint" }, life.because || "–"),
       ),
     ),
   );

@@ -6,6 +6,8 @@ import { brokers } from "/static/brokers.js";
 import { generations } from "/static/generations.js";
 import { decisions } from "/static/decisions.js";
 import { topics } from "/static/topics.js";
+import { groups } from "/static/groups.js";
+import { past } from "/static/past.js";
 import { closePanel } from "/static/panel.js";
 
 const PAGES = [
@@ -14,6 +16,8 @@ const PAGES = [
   ["generations", "Generations", generations],
   ["decisions", "Decisions", decisions],
   ["topics", "Topics", topics],
+  ["groups", "Groups", groups],
+  ["past", "Past", past],
 ];
 const main = document.getElementById("main");
 let leave = () => {};
@@ -83,11 +87,12 @@ function alertKeys() {
         "dl",
         { class: "keys" },
         [
-          ["1 – 5", "a page"],
+          [`1 – ${PAGES.length}`, "a page"],
           ["/", "search"],
           ["j, k", "next row, row before"],
           ["Enter", "open the row"],
           ["+, −, ←, →", "zoom and move the time line"],
+          ["[, ]", "in the past: what came before, what came next"],
           ["Esc", "close"],
         ].flatMap(([key, what]) => [h("dt", {}, key), h("dd", {}, what)]),
       ),
@@ -101,7 +106,7 @@ document.addEventListener("keydown", (event) => {
   if (typing && event.key !== "Escape") return;
   if (event.key === "Enter" && document.activeElement?.dataset.row !== undefined) {
     document.activeElement.click();
-  } else if (/^[1-5]$/.test(event.key)) location.hash = `#/${PAGES[event.key - 1][0]}`;
+  } else if (/^[1-9]$/.test(event.key) && PAGES[event.key - 1]) location.hash = `#/${PAGES[event.key - 1][0]}`;
   else if (KEYS[event.key]) {
     event.preventDefault();
     KEYS[event.key]();

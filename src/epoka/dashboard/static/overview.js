@@ -1,15 +1,26 @@
-// Is all well, and if not, why.
-import { badge, h, number, redraw } from "/static/dom.js";
-import { on, store } from "/static/store.js";
-import { whyBroker } from "/static/panel.js";
+// Is all well, and if not, why. What was refused last is one click from its reason.
+import { badge, debounced, h, number, redraw, time } from "/static/dom.js";
+import { get, on, store } from "/static/store.js";
+import { whyBroker, whyEvent } from "/static/panel.js";
+import { rates } from "/static/rates.js";
+import { tile } from "/static/table.js";
+
+const LATEST = 5;
 
 export function overview(host) {
-  const draw = () => store.state && redraw(host, page(store.state));
+  const [top, charts, below, refusals] = [h("div"), h("section", { class: "tiles charts", "aria-label": "Rates" }), h("div"), h("div")];
+  host.append(top, charts, below, h("h2", {}, "Refused last"), refusals);
+  const draw = () => store.state && (redraw(top, health(store.state)), redraw(below, strip(store.state)));
+  let open = true;
+  const load = () => get("/api/decisions", { size: LATEST }).then((found) => open && redraw(refusals, latest(found.rows)), () => {});
   draw();
-  return on("state", draw);
+  load();
+  const later = debounced(load, 300);
+  const stops = [on("state", draw), on("anew", later), on("ledger", (news) => news.refusals.length && later()), rates(charts)];
+  return () => ((open = false), stops.forEach((stop) => stop()));
 }
 
-function page({ health, cluster, counts, brokers }) {
+function health({ health, cluster, counts }) {
   return [
     h(
       "section",
@@ -29,24 +40,16 @@ function page({ health, cluster, counts, brokers }) {
       { class: "tiles", "aria-label": "Figures" },
       tile("Controller", cluster.controller ?? "–", cluster.mode ? `${cluster.mode} mode` : ""),
       tile("Level", cluster.level ?? "–", cluster.id ? `cluster ${cluster.id}` : ""),
-      tile("Topics", number(counts.topics), `${number(counts.partitions)} partitions`, "#/topics"),
-      tile("Out of sync", number(counts.out_of_sync), "partitions", "#/topics//out-of-sync", counts.out_of_sync && "uneasy"),
-      tile("Offline", number(counts.offline), "partitions", "#/topics//offline", counts.offline && "bad"),
-      tile("Refusals", number(counts.refusals), "in the ledger", "#/decisions"),
+      tile("Topics", number(counts.topics), `${number(counts.partitions)} partitions`, { href: "#/topics" }),
+      tile("Out of sync", number(counts.out_of_sync), "partitions", { href: "#/topics//out-of-sync", tone: counts.out_of_sync && "uneasy" }),
+      tile("Offline", number(counts.offline), "partitions", { href: "#/topics//offline", tone: counts.offline && "bad" }),
+      tile("Refusals", number(counts.refusals), "in the ledger", { href: "#/decisions" }),
     ),
-    h("h2", {}, "Brokers"),
-    h("section", { class: "brokers-strip" }, Object.values(brokers).map(card)),
   ];
 }
 
-function tile(title, value, below, href, tone) {
-  return h(
-    href ? "a" : "div",
-    { class: `tile ${tone || ""}`, href, "data-key": href && `tile-${title}` },
-    h("span", { class: "title" }, title),
-    h("span", { class: String(value).length > 9 ? "value words" : "value" }, String(value)),
-    h("span", { class: "below" }, below),
-  );
+function strip({ brokers }) {
+  return [h("h2", {}, "Brokers"), h("section", { class: "brokers-strip" }, Object.values(brokers).map(card))];
 }
 
 function card(broker) {
@@ -59,5 +62,21 @@ function card(broker) {
     h("span", { class: "name" }, `Broker ${broker.id}`, badge(broker.state)),
     h("span", { class: "generation" }, broker.generation === null ? "no generation" : `generation ${broker.generation}`),
     h("span", { class: "below" }, broker.because || `leads ${number(broker.leads)} of ${number(broker.hosts)}`),
+  );
+}
+
+function latest(rows) {
+  if (!rows.length) return h("p", { class: "empty" }, "Nothing was refused.");
+  return h(
+    "ol",
+    { class: "told" },
+    rows.map((row) =>
+      h(
+        "li",
+        { tabindex: 0, "data-row": "", "data-key": `refusal-${row.node}-${row.event_id}`, class: row.verdict, onclick: () => whyEvent(row) },
+        h("span", { class: "when" }, time(row.time_ms)),
+        h("span", { class: "what" }, row.text),
+      ),
+    ),
   );
 }

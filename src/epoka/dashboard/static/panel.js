@@ -38,8 +38,14 @@ export function chain(steps) {
 export async function whyEvent(row) {
   openPanel(row.rule || row.kind, [h("p", { class: "quiet" }, "Looking for the causes…")]);
   try {
-    const { event, steps } = await get("/api/why/event", { node: row.node ?? -1, id: row.event_id });
-    openPanel(event.rule || event.kind, [facts(event), h("h3", {}, "Why"), chain(steps)]);
+    const { event, rule, steps } = await get("/api/why/event", { node: row.node ?? -1, id: row.event_id });
+    openPanel(event.rule || event.kind, [
+      facts(event),
+      rule && h("p", { class: "rule-told" }, `The rule ${event.rule} refuses when ${rule.refuses_when}. It is asked by the ${rule.asked_by}.`),
+      h("h3", {}, "Why"),
+      chain(steps),
+      h("p", {}, h("a", { class: "button", href: `#/past/${event.time_ms}` }, "The cluster at that moment")),
+    ]);
   } catch (error) {
     openPanel(row.rule || row.kind, [h("p", { class: "bad" }, error.message)]);
   }

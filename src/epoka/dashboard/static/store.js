@@ -2,6 +2,7 @@
 export const store = {
   state: null,
   timeline: null,
+  rates: [],
   session: { faults: false },
   connected: false,
   over: false,
@@ -42,6 +43,7 @@ async function answer(response) {
 }
 
 const PATIENCE_MS = 12_000;
+const MOST_POINTS = 150;
 let source = null;
 let heard = 0;
 let retry = null;
@@ -78,7 +80,9 @@ function open() {
     });
   hear("state", (state) => {
     store.skew_ms = state.now_ms - Date.now();
-    store.state = state;
+    const { rates = [], ...rest } = state;
+    store.state = rest;
+    store.rates = rates;
     store.timeline = null;
     store.connected = true;
     store.over = false;
@@ -100,6 +104,11 @@ function open() {
     Object.assign(store.timeline, parts);
     Object.assign(store.timeline.lanes, lanes);
     tell("timeline");
+  });
+  hear("rates", (point) => {
+    store.rates.push(point);
+    while (store.rates.length > MOST_POINTS) store.rates.shift();
+    tell("rates");
   });
   hear("ledger", (news) => tell("ledger", news));
   hear("ping", () => {});

@@ -1,15 +1,22 @@
 // Topics, their partitions, and the history of a partition's ISR. Paged by the server.
 import { debounced, h, number, redraw, time } from "/static/dom.js";
-import { get, on } from "/static/store.js";
+import { get, on, store, timeline } from "/static/store.js";
+import { cell, grid, link, tile } from "/static/table.js";
 import { chain } from "/static/panel.js";
+import { isrChart } from "/static/isr.js";
+import { messages } from "/static/messages.js";
 import { pager } from "/static/pager.js";
+import { hideTip, tips } from "/static/tip.js";
 
 const SIZE = 50;
 const ONLY = [["all", "all"], ["out-of-sync", "out of sync"], ["offline", "offline"]];
 const to = (...parts) => `#/topics/${parts.map(encodeURIComponent).join("/")}`;
 
-/** #/topics, #/topics//FILTER, #/topics/NAME, #/topics/NAME/NUMBER */
-export function topics(host, [name, more]) {
+const AGAIN_MS = 2000;
+
+/** #/topics, #/topics//FILTER, #/topics/NAME, #/topics/NAME/NUMBER, #/topics/NAME/messages[/NUMBER] */
+export function topics(host, [name, more, which]) {
+  if (name && more === "messages") return messages(host, name, which);
   if (name && more !== undefined) return partition(host, name, Number(more));
   return name ? list(host, name) : list(host, null, more);
 }
@@ -34,7 +41,7 @@ function list(host, topic, only = "all") {
 
   const soon = debounced(load, 200);
   host.append(
-    h("header", { class: "title" }, topic ? crumbs(topic) : h("h1", {}, "Topics")),
+    h("header", { class: "title" }, topic ? crumbs(topic) : h("h1", {}, "Topics"), topic && h("a", { class: "button", href: to(topic, "messages"), "data-key": "messages" }, "Messages")),
     h(
       "div",
       { class: "filters" },
@@ -68,21 +75,6 @@ function crumbs(topic, index) {
   parts.push(index === undefined ? topic : h("a", { href: to(topic) }, topic));
   if (index !== undefined) parts.push(` / ${index}`);
   return h("h1", { class: "crumbs" }, parts);
-}
-
-const cell = (title, props, ...children) => h("td", { "data-title": title, ...props }, ...children);
-
-function grid(heads, body) {
-  return h(
-    "div",
-    { class: "scroll" },
-    h("table", { class: "cards" }, h("thead", {}, h("tr", {}, heads.map((each) => h("th", {}, each)))), h("tbody", {}, body)),
-  );
-}
-
-function link(target, key, tone, ...cells) {
-  const go = () => (location.hash = target);
-  return h("tr", { tabindex: 0, "data-row": "", "data-key": key, class: tone, onclick: go }, ...cells);
 }
 
 function rows(found) {
@@ -134,42 +126,102 @@ function partitions(found) {
 }
 
 function partition(host, topic, index) {
-  const body = h("div");
+  const [body, offsets, chart, changes] = [h("div"), h("div"), h("div", { class: "chart isr" }), h("div")];
+  const path = `/api/partitions/${encodeURIComponent(topic)}/${index}`;
+  let known = null;
+  let open = true;
+  let waiting = false;
+
   async function load() {
     try {
-      redraw(body, history(await get(`/api/partitions/${encodeURIComponent(topic)}/${index}`)));
+      known = await get(path);
+      redraw(body, standing(known));
+      redraw(changes, history(known));
     } catch (error) {
+      known = null;
       redraw(body, h("p", { class: "bad" }, error.message));
     }
+    draw();
+    look();
   }
-  host.append(h("header", { class: "title" }, crumbs(topic, index)), body);
+  async function look() {
+    if (!known?.now) return redraw(offsets);
+    if (waiting) return;
+    waiting = true;
+    try {
+      const found = await get(`${path}/replicas`);
+      if (open) redraw(offsets, replicaTable(found));
+    } catch (error) {
+      if (open) redraw(offsets, h("p", { class: "bad" }, error.message));
+    } finally {
+      waiting = false;
+    }
+  }
+  function draw() {
+    redraw(chart, known?.history.length ? isrChart(known, store.timeline?.faults ?? [], Math.max(320, chart.clientWidth)) : h("p", { class: "empty" }, "Nothing to draw."));
+  }
+
+  host.append(
+    h("header", { class: "title" }, crumbs(topic, index), h("a", { class: "button", href: to(topic, "messages", index), "data-key": "messages" }, "Messages")),
+    body,
+    h("h2", {}, "Offsets"),
+    offsets,
+    h("h2", {}, "In sync over time"),
+    h("section", { class: "figure" }, chart),
+    h("h2", {}, "History of the ISR"),
+    changes,
+  );
+  tips(chart);
   load();
-  const later = debounced(load, 300);
-  const stops = [on("anew", later), on("ledger", (news) => news.topics.includes(topic) && later())];
-  return () => stops.forEach((stop) => stop());
+  const faults = () => timeline().then(() => open && draw(), () => {});
+  faults();
+  const later = debounced(() => open && load(), 300);
+  const stops = [on("anew", () => (later(), faults())), on("timeline", draw), on("ledger", (news) => news.topics.includes(topic) && later())];
+  const timer = setInterval(() => document.hidden || look(), AGAIN_MS);
+  return () => {
+    open = false;
+    stops.forEach((stop) => stop());
+    clearInterval(timer);
+    hideTip();
+  };
 }
 
-function history({ now, history }) {
+/** How far each replica has come, as it says itself. */
+function replicaTable(found) {
+  const figure = (value) => (value === null ? "–" : number(value));
+  return grid(
+    ["Replica", "Role", "End offset", "Behind", "High watermark"],
+    found.map((row) =>
+      h(
+        "tr",
+        { tabindex: 0, "data-row": "", "data-key": `replica-${row.broker}`, class: row.in_sync ? "in-sync" : "out-of-sync trouble" },
+        cell("Replica", { class: row.in_sync ? "" : "out" }, `broker ${row.broker}`),
+        cell("Role", {}, row.leads ? "leader" : "follower", ", ", row.in_sync ? "in sync" : h("span", { class: "out" }, "out of sync"), row.problem && h("div", { class: "below" }, row.problem)),
+        cell("End offset", { class: "num" }, figure(row.end_offset)),
+        cell("Behind", { class: "num" }, h("span", { class: row.behind ? (row.in_sync ? "behind" : "out") : "faint" }, figure(row.behind))),
+        cell("High watermark", { class: "num" }, figure(row.high_watermark)),
+      ),
+    ),
+  );
+}
+
+function standing({ now }) {
   return [
     now
       ? h(
           "section",
           { class: "tiles" },
-          fact("Leader", now.leader >= 0 ? `broker ${now.leader}` : "none", now.leader < 0 && "bad"),
-          fact("Replicas", replicas(now)),
-          fact("In sync", now.isr.join(", ") || "nobody", now.out.length && "uneasy"),
-          fact("Epochs", `${now.leader_epoch} / ${now.partition_epoch}`, "", "leader / partition"),
+          tile("Leader", now.leader >= 0 ? `broker ${now.leader}` : "none", "", { tone: now.leader < 0 && "bad" }),
+          tile("Replicas", replicas(now)),
+          tile("In sync", now.isr.join(", ") || "nobody", "", { tone: now.out.length && "uneasy" }),
+          tile("Epochs", `${now.leader_epoch} / ${now.partition_epoch}`, "leader / partition"),
         )
       : h("p", { class: "quiet" }, "The partition does not exist any more."),
-    h("h2", {}, "History of the ISR"),
-    history.length
-      ? h("ol", { class: "history" }, history.map(change))
-      : h("p", { class: "empty" }, "The ledger tells of no change."),
   ];
 }
 
-function fact(title, value, tone, below = "") {
-  return h("div", { class: `tile ${tone || ""}` }, h("span", { class: "title" }, title), h("span", { class: "value" }, value), h("span", { class: "below" }, below));
+function history({ history: changes }) {
+  return changes.length ? h("ol", { class: "history" }, changes.map(change)) : h("p", { class: "empty" }, "The ledger tells of no change.");
 }
 
 function change(event, at) {
