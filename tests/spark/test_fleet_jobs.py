@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from epoka.cli import fleet as cli_fleet
@@ -27,7 +26,19 @@ from epoka.spark.fleet.source import NAME, SimulationSource
 from epoka.spark.fleet.table import arrow_schema
 from tests.waiting import wait_until
 
-STALE_JOIN = {"without": "isr.generation", "profile": "stale-join"}
+STALE_JOIN = ("--seeds", "0:3", "--without", "isr.generation", "--profile", "stale-join", "--json")
+
+
+@pytest.fixture
+def commands_use(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands take the session that is there."""
+
+    @contextlib.contextmanager
+    def session(master: str | None) -> Iterator[Any]:
+        yield spark
+
+    monkeypatch.setattr(cli_fleet, "session", session)
+    monkeypatch.setattr(spark_session, "session", session)
 
 
 def in_this_process(options: dict[str, str]) -> str:
@@ -44,20 +55,16 @@ def in_this_process(options: dict[str, str]) -> str:
     return fleet.digest_of(len(rows), together, sum(row.digest for row in rows))
 
 
-def test_any_cut_into_tasks_gives_the_digest_of_one_process(spark: Any) -> None:
+def test_a_fleet_has_the_digest_of_one_process(spark: Any) -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    options = {"seeds": "0:12"}
-    expected = in_this_process(options)
+    options = {"seeds": "0:9"}
     told: list[tuple[int, int]] = []
-    for size in ("3", "12"):
-        found = fleet.simulate(
-            spark, {**options, "seedsPerTask": size}, progress=lambda *now: told.append(now)
-        )
-        assert found.digest == expected
-        assert found.outcomes == {"ok": 12, "violation": 0, "crashed": 0, "hung": 0}
-        assert found.events and found.acknowledged and found.faults and found.good
-    assert told[-1] == (12, 12)
+    found = fleet.simulate(spark, {**options, "seedsPerTask": "4"}, progress=lambda *now: told.append(now))
+    assert found.digest == in_this_process(options)
+    assert found.outcomes == {"ok": 9, "violation": 0, "crashed": 0, "hung": 0}
+    assert found.events and found.acknowledged and found.faults and found.good
+    assert told[-1] == (9, 9)
     frame = fleet.simulations(spark, options)
     assert to_arrow_schema(frame.schema, timezone="UTC") == arrow_schema()
 
@@ -110,69 +117,48 @@ def test_a_seed_that_crashes_or_hangs_is_a_row_and_the_others_are_as_ever(spark:
     assert rows[7].digest == seeds.run_seed(7, good.asked[0], good.limits).digest
 
 
-def test_a_failing_seed_carries_its_ledger_and_is_made_small_by_a_task(spark: Any, tmp_path: Path) -> None:
-    found = fleet.campaign(spark, {"seeds": "0:4", **STALE_JOIN}, tmp_path, shrinks=True)
-    assert found.outcomes["violation"] == len(found.failing) >= 1
-    first = found.failing[0]
-    assert first.what == "2: ISR members have everything"
-    ledger = (tmp_path / "ledgers" / f"seed-{first.seed}.jsonl").read_text().splitlines()
-    assert {"isr", "registered"} <= {msgspec.json.decode(line)["kind"] for line in ledger}
-    assert {path.name for path in (tmp_path / "schedules").iterdir()} == {
-        f"seed-{each.seed}.json" for each in found.failing
-    }
-    small = steps.decode((tmp_path / "schedules" / f"seed-{first.seed}.json").read_bytes())
-    assert len(small.plan.steps) <= 8
-    assert replay(small).go().violations[0].checker == first.what
-    results = spark.read.parquet(str(tmp_path / "results"))
-    assert results.where("ledger is not null and outcome = 'ok'").count() == 0
-
-
-@pytest.mark.parametrize("step", ["in the task", "in the table", "before the commit"])
-def test_a_campaign_broken_off_anywhere_runs_every_seed_once(spark: Any, tmp_path: Path, step: str) -> None:
-    options = {"seeds": "0:9", "seedsPerTrigger": "4"}
-    frame = spark.readStream.format(NAME).options(**options, seedsPerTask="2").load()
+def test_a_campaign_broken_off_anywhere_runs_every_seed_once_and_goes_on_later(
+    spark: Any, tmp_path: Path
+) -> None:
+    options = {"seeds": "0:6", "seedsPerTrigger": "3"}
+    broken: list[str] = []
 
     def write(batch: Any, number: int) -> None:
-        if number == 1 and step == "in the task":
+        if not broken:
+            broken.append("in the task")
             batch.selectExpr("raise_error('on purpose')").collect()
         batch.write.mode("overwrite").parquet(str(tmp_path / "results" / f"batch_id={number}"))
-        if number == 1 and step == "in the table":
+        if number == 1:
+            broken.append("after the table, before the commit")
             raise RuntimeError("on purpose")
 
+    frame = spark.readStream.format(NAME).options(**options).load()
     query = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    started = query.trigger(availableNow=True).start()
-    wait_until(lambda: not started.isActive, "the query to end", within_s=100)
-    if step == "before the commit":
-        # As if the driver had died between the last batch and its entry in the commit log.
-        for each in (tmp_path / "checkpoint" / "commits").glob("*2*"):
-            each.unlink()
-    found = fleet.campaign(spark, options, tmp_path)
+    for _ in range(2):
+        started = query.trigger(availableNow=True).start()
+        wait_until(lambda query=started: not query.isActive, "the query to end", within_s=100)
+    assert broken == ["in the task", "after the table, before the commit"]
+    found = fleet.campaign(spark, {**options, "seeds": "0:8"}, tmp_path)
     kept = sorted(row.seed for row in spark.read.parquet(str(tmp_path / "results")).collect())
-    assert kept == list(range(9))
-    assert found.digest == in_this_process({"seeds": "0:9"})
-
-
-def test_a_campaign_goes_on_where_it_ended_and_refuses_to_become_another(spark: Any, tmp_path: Path) -> None:
-    fleet.campaign(spark, {"seeds": "0:3"}, tmp_path)
-    found = fleet.campaign(spark, {"seeds": "0:6"}, tmp_path)
-    assert found.seeds == 6 and found.digest == in_this_process({"seeds": "0:6"})
-    assert len(list((tmp_path / "results").glob("batch_id=*"))) == 2, "nothing was run again"
+    assert kept == list(range(8))
+    assert found.digest == in_this_process({"seeds": "0:8"})
     (row,) = spark.read.parquet(str(tmp_path / "metrics")).collect()
-    assert (row.seeds, row.ok, row.profile) == (6, 6, "swarm")
-    with pytest.raises(Exception, match="begun with other options"):
-        fleet.campaign(spark, {"seeds": "0:9", "profile": "isolation"}, tmp_path)
+    assert (row.seeds, row.ok, row.profile) == (8, 8, "swarm")
 
 
-def test_every_rule_taken_away_is_one_job_and_one_table(spark: Any) -> None:
+@pytest.mark.usefixtures("commands_use")
+def test_every_rule_taken_away_is_one_job_and_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     rules = ["isr.generation", "isr.eligible", "control.generation", "fetch.leader-epoch"]
-    rows = fleet.rules_off(spark, {"seeds": "0:3", "without": f"each:{','.join(rules)}"})
-    assert [row.rule for row in rows] == sorted(rules)
-    by_rule = {row.rule: row for row in rows}
-    assert all(row.seeds == 3 for row in rows)
-    assert by_rule["isr.generation"].first == 1
-    assert by_rule["isr.generation"].checkers == ("2: ISR members have everything",)
-    assert by_rule["control.generation"].mode == "zookeeper"
-    assert by_rule["fetch.leader-epoch"].noticed == 0 and by_rule["fetch.leader-epoch"].first is None
+    words = [word for rule in rules for word in ("--without", rule)]
+    assert epoka(["pipeline", "fleet", "--seeds", "0:3", "--rules-off", *words, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["rule"], row["seeds"]) for row in rows] == [(rule, 3) for rule in sorted(rules)]
+    by_rule = {row["rule"]: row for row in rows}
+    assert by_rule["isr.generation"]["first"] == 1
+    assert by_rule["isr.generation"]["checkers"] == ["2: ISR members have everything"]
+    assert by_rule["control.generation"]["mode"] == "zookeeper"
+    unnoticed = by_rule["fetch.leader-epoch"]
+    assert unnoticed["noticed"] == 0 and unnoticed["first"] is None
 
 
 def test_an_option_that_is_wrong_is_told_by_spark_too(spark: Any) -> None:
@@ -180,27 +166,14 @@ def test_an_option_that_is_wrong_is_told_by_spark_too(spark: Any) -> None:
         spark.read.format(NAME).option("seeds", "4:2").load().collect()
 
 
-@pytest.fixture
-def commands_use(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands take the session that is there."""
-
-    @contextlib.contextmanager
-    def session(master: str | None) -> Iterator[Any]:
-        yield spark
-
-    monkeypatch.setattr(cli_fleet, "session", session)
-    monkeypatch.setattr(spark_session, "session", session)
-
-
 @pytest.mark.usefixtures("commands_use")
-def test_the_commands_tell_what_the_simulator_alone_tells(
+def test_simulate_on_spark_tells_what_the_simulator_alone_tells(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--seeds", "0:3", "--without", "isr.generation", "--profile", "stale-join", "--json"]
-    assert epoka(["simulate", *words, "--processes", "1"]) == 1
+    assert epoka(["simulate", *STALE_JOIN, "--processes", "1"]) == 1
     alone = json.loads(capsys.readouterr().out)
     small = tmp_path / "small.json"
-    assert epoka(["simulate", *words, "--spark", "local[2]", "--shrink", "--output", str(small)]) == 1
+    assert epoka(["simulate", *STALE_JOIN, "--spark", "local[2]", "--shrink", "--output", str(small)]) == 1
     on_spark = json.loads(capsys.readouterr().out)
     same = ("schedules", "failed", "events", "simulated_ms", "acked", "exceptions", "downgraded", "faults")
     assert {name: on_spark[name] for name in same} == {name: alone[name] for name in same}
@@ -209,12 +182,27 @@ def test_the_commands_tell_what_the_simulator_alone_tells(
     assert on_spark["failures"][0]["again"] == alone["failures"][0]["again"]
     assert len(steps.decode(small.read_bytes()).plan.steps) <= 8
 
-    assert epoka(["pipeline", "fleet", *words, "--to", str(tmp_path / "campaign")]) == 1
+
+@pytest.mark.usefixtures("commands_use")
+def test_a_failing_seed_carries_its_ledger_and_is_made_small_by_a_task(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert epoka(["pipeline", "fleet", *STALE_JOIN, "--to", str(tmp_path), "--shrink"]) == 1
     told = json.loads(capsys.readouterr().out)
-    assert told["seeds"] == 3 and told["outcomes"]["violation"] == alone["failed"]
-    assert epoka(["pipeline", "fleet", *words, "--rules-off"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert (row["rule"], row["seeds"], row["noticed"]) == ("isr.generation", 3, alone["failed"])
+    failing = told["failing"]
+    assert told["outcomes"]["violation"] == len(failing) >= 1
+    first, what = failing[0]["seed"], failing[0]["what"]
+    assert what == "2: ISR members have everything"
+    ledger = (tmp_path / "ledgers" / f"seed-{first}.jsonl").read_text().splitlines()
+    assert {"isr", "registered"} <= {json.loads(line)["kind"] for line in ledger}
+    assert {path.name for path in (tmp_path / "schedules").iterdir()} == {
+        f"seed-{each['seed']}.json" for each in failing
+    }
+    small = steps.decode((tmp_path / "schedules" / f"seed-{first}.json").read_bytes())
+    assert len(small.plan.steps) <= 8
+    assert replay(small).go().violations[0].checker == what
+    results = spark.read.parquet(str(tmp_path / "results"))
+    assert results.where("ledger is not null and outcome = 'ok'").count() == 0
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from epoka.spark.fleet.seeds import CRASHED, HUNG, OK, VIOLATION
 from epoka.spark.fleet.source import NAME
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 TASKS_PER_CORE: Final = 4
 LARGEST_TASK: Final = 500
@@ -105,41 +105,31 @@ def metrics(results: DataFrame) -> DataFrame:
     """One row for each thing that seeds were asked: outcomes, sums, and the digest of its rows."""
     from pyspark.sql import functions as F
 
-    ends = [F.count_if(F.col("outcome") == each).alias(each) for each in (OK, VIOLATION, CRASHED, HUNG)]
-    sums = ("events", "simulated_ms", "acknowledged", "exceptions", "downgraded", "wall_ms")
-    return (
-        results.groupBy("scenario", "mode", "profile", "without")
-        .agg(
-            F.count("*").alias("seeds"),
-            *ends,
-            *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums),
-            F.percentile_approx("events", 0.5).alias("events_p50"),
-            F.max("events").alias("events_max"),
-            F.bit_xor("digest").alias("digest_xor"),
-            # Two equal rows would cancel each other in the first, and a sum of bigints may not overflow.
-            F.sum(F.col("digest").cast("decimal(20,0)")).alias("digest_sum"),
-        )
-        .orderBy("scenario", "mode", "profile", "without")
-    )
+    middle = F.percentile_approx("events", 0.5).alias("events_p50")
+    highest = F.max("events").alias("events_max")
+    return results.groupBy("scenario", "mode", "profile", "without").agg(*_sums(), middle, highest)
 
 
-def faults(results: DataFrame) -> DataFrame:
-    """One row for each kind of fault: how often it was carried out."""
+def _sums() -> list[Column]:
     from pyspark.sql import functions as F
 
-    return (
-        results.select(F.explode("faults").alias("kind", "times"))
-        .groupBy("kind")
-        .agg(F.sum("times").alias("times"))
-        .orderBy("kind")
-    )
+    ends = [F.count_if(F.col("outcome") == each).alias(each) for each in (OK, VIOLATION, CRASHED, HUNG)]
+    numbers = ("events", "simulated_ms", "acknowledged", "exceptions", "downgraded", "wall_ms")
+    return [
+        F.count("*").alias("seeds"),
+        *ends,
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in numbers),
+        F.bit_xor("digest").alias("digest_xor"),
+        # Two equal rows would cancel each other in the first, and a sum of bigints may not overflow.
+        F.sum(F.col("digest").cast("decimal(20,0)")).alias("digest_sum"),
+    ]
 
 
 def failures(results: DataFrame) -> DataFrame:
     """The seeds that did not end well, without their ledgers."""
     from pyspark.sql import functions as F
 
-    return results.where(F.col("outcome") != OK).drop("ledger").orderBy("without", "seed")
+    return results.where(F.col("outcome") != OK).drop("ledger")
 
 
 def noticed(results: DataFrame) -> DataFrame:
@@ -147,17 +137,13 @@ def noticed(results: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     violated = F.col("outcome") == VIOLATION
-    return (
-        results.groupBy("without", "mode", "profile")
-        .agg(
-            F.count("*").alias("seeds"),
-            F.count_if(violated).alias("noticed"),
-            (F.min(F.when(violated, F.col("seed"))) - F.min("seed") + 1).alias("first"),
-            F.collect_list(F.when(violated, F.col("what"))).alias("checkers"),
-            F.count_if(F.col("outcome") == CRASHED).alias("crashed"),
-            F.count_if(F.col("outcome") == HUNG).alias("hung"),
-        )
-        .orderBy("without")
+    return results.groupBy("without", "mode", "profile").agg(
+        F.count("*").alias("seeds"),
+        F.count_if(violated).alias("noticed"),
+        (F.min(F.when(violated, F.col("seed"))) - F.min("seed") + 1).alias("first"),
+        F.collect_list(F.when(violated, F.col("what"))).alias("checkers"),
+        F.count_if(F.col("outcome") == CRASHED).alias("crashed"),
+        F.count_if(F.col("outcome") == HUNG).alias("hung"),
     )
 
 
@@ -225,17 +211,23 @@ def _seed(offset: Any) -> int:
 def _tables(spark: SparkSession, options: Mapping[str, str], target: Path, *, shrinks: bool) -> Fleet:
     results = spark.read.parquet(str(target / "results")).drop("batch_id")
     metrics(results).coalesce(1).write.mode("overwrite").parquet(str(target / "metrics"))
-    failures(results).coalesce(1).write.mode("overwrite").parquet(str(target / "failures"))
-    several = "without" in options and options["without"].strip().startswith(EACH)
-    kept = results.where("ledger is not null").select("seed", "without", "ledger").orderBy("seed")
-    for row in kept.limit(LEDGERS).toLocalIterator():
-        name = f"seed-{row.seed}-without-{row.without}.jsonl" if several else f"seed-{row.seed}.jsonl"
-        _write(target / "ledgers" / name, "".join(f"{line}\n" for line in row.ledger))
+    failed = failures(results).coalesce(1).sortWithinPartitions("without", "seed")
+    failed.write.mode("overwrite").parquet(str(target / "failures"))
     found = msgspec.structs.replace(summary(results), folder=str(target))
+    several = options.get("without", "").strip().startswith(EACH)
+    if not found.good:
+        _write_ledgers(results, target / "ledgers", several=several)
     if shrinks and not several:
         for seed, schedule in shrink(spark, options, [each.seed for each in found.failing]).items():
             _write(target / "schedules" / f"seed-{seed}.json", schedule)
     return found
+
+
+def _write_ledgers(results: DataFrame, folder: Path, *, several: bool) -> None:
+    kept = results.where("ledger is not null").select("seed", "without", "ledger").orderBy("seed")
+    for row in kept.limit(LEDGERS).toLocalIterator():
+        name = f"seed-{row.seed}-without-{row.without}.jsonl" if several else f"seed-{row.seed}.jsonl"
+        _write(folder / name, "".join(f"{line}\n" for line in row.ledger))
 
 
 def _write(path: Path, content: str) -> None:
@@ -244,14 +236,15 @@ def _write(path: Path, content: str) -> None:
 
 
 def summary(results: DataFrame) -> Fleet:
-    """What the rows come to. The rows are read three times: they should be in a cache or in a file."""
-    rows = metrics(results).collect()
+    """What the rows come to. They are read twice if any has failed: keep them in a cache or in a file."""
+    rows = _totals(results).collect()
+    seeds = [row for row in rows if row.kind is None]
     together = 0
-    for row in rows:
+    for row in seeds:
         together ^= row.digest_xor
 
     def total(name: str) -> int:
-        return int(sum(row[name] for row in rows))
+        return int(sum(row[name] for row in seeds))
 
     failing = failures(results).collect() if total("seeds") > total(OK) else []
     return Fleet(
@@ -262,11 +255,21 @@ def summary(results: DataFrame) -> Fleet:
         acknowledged=total("acknowledged"),
         exceptions=total("exceptions"),
         downgraded=total("downgraded"),
-        faults={row.kind: row.times for row in faults(results).collect()},
+        faults={row.kind: row.times for row in sorted(rows, key=lambda row: row.kind or "") if row.kind},
         digest=digest_of(total("seeds"), together, total("digest_sum")),
-        busy_s=round(sum(row.wall_ms for row in rows) / 1000, 3),
-        failing=tuple(_failing(row) for row in failing),
+        busy_s=round(sum(row.wall_ms for row in seeds) / 1000, 3),
+        failing=tuple(_failing(row) for row in sorted(failing, key=lambda row: (row.without, row.seed))),
     )
+
+
+def _totals(results: DataFrame) -> DataFrame:
+    """Sums of seeds where `kind` is null, and of each kind of fault where it is not, in one pass."""
+    from pyspark.sql import functions as F
+
+    kinds = F.concat(F.array(F.lit(None).cast("string")), F.coalesce(F.map_keys("faults"), F.array()))
+    counted = results.withColumn("kind", F.explode(kinds))
+    times = F.sum(F.element_at("faults", F.col("kind"))).alias("times")
+    return counted.groupBy("kind").agg(*_sums(), times)
 
 
 def _failing(row: Any) -> Failing:
@@ -318,7 +321,7 @@ def rules_off(
             row.crashed,
             row.hung,
         )
-        for row in rows
+        for row in sorted(rows, key=lambda row: (row.without, row.profile))
     ]
 
 
