@@ -165,7 +165,7 @@ class BrokerCore:
             self._early.append(request)
             return
         self.lifecycle.notice_silence(now)
-        if not handler.always and not self.lifecycle.serving() and not request.peer.control:
+        if not request.peer.control and not handler.always and not self.lifecycle.serving():
             refusal = handler.refuse(request) if handler.refuse is not None else None
             if refusal is None:
                 self.emit(Hangup(request.token, "this broker does not serve now"))

@@ -76,14 +76,18 @@ class Fetcher:
 
     def _fetch(self, lane: int, wait_ms: int) -> None:
         core = self.core
+        config = core.config
         asked = {key: Asked(replica) for key, replica in self.ready.items()}
         self.ready.clear()
         level = core.image.level
         with_epoch = level >= FeatureLevel.FETCH_EPOCHS
         # Below this level ids do not reach brokers in zookeeper mode.
-        by_name = core.config.zookeeper and level < FeatureLevel.ELIGIBLE_ISR
-        names = {question.replica.topic: topic_id for (topic_id, _), question in asked.items()}
-        ids = {topic_id: name for name, topic_id in names.items()}
+        by_name = config.zookeeper and level < FeatureLevel.ELIGIBLE_ISR
+        names: dict[str, uuid.UUID] | None = None
+        ids: dict[uuid.UUID, str] = {}
+        if by_name:
+            names = {question.replica.topic: topic_id for (topic_id, _), question in asked.items()}
+            ids = {topic_id: name for name, topic_id in names.items()}
         topics: dict[uuid.UUID, list[wire.FetchPartition]] = {}
         for (topic_id, index), question in asked.items():
             replica = question.replica
@@ -94,19 +98,19 @@ class Fetcher:
                     fetch_offset=question.offset,
                     last_fetched_epoch=replica.last_record_epoch,
                     log_start_offset=replica.log.log_start_offset,
-                    partition_max_bytes=core.config.replica_fetch_max_bytes,
+                    partition_max_bytes=config.replica_fetch_max_bytes,
                 )
             )
         request = wire.FetchRequest(
-            replica_id=-1 if with_epoch else core.config.broker_id,
+            replica_id=-1 if with_epoch else config.broker_id,
             replica_state=wire.ReplicaState(
-                replica_id=core.config.broker_id, replica_epoch=core.lifecycle.broker_epoch
+                replica_id=config.broker_id, replica_epoch=core.lifecycle.broker_epoch
             )
             if with_epoch
             else wire.ReplicaState(),
             max_wait_ms=wait_ms,
             min_bytes=1,
-            max_bytes=core.config.replica_fetch_response_max_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
             session_epoch=-1,
             topics=tuple(
                 wire.FetchTopic(
@@ -122,9 +126,9 @@ class Fetcher:
             self.leader_id,
             request,
             12 if by_name else 15 if with_epoch else 14,
-            lambda reply, now: self._answered(lane, asked, names if by_name else None, reply, now),
+            lambda reply, now: self._answered(lane, asked, names, reply, now),
             lane=lane,
-            timeout_ms=wait_ms + core.config.request_timeout_ms // 3,
+            timeout_ms=wait_ms + config.request_timeout_ms // 3,
         )
 
     def _answered(
@@ -137,7 +141,7 @@ class Fetcher:
     ) -> None:
         self.lanes_busy.discard(lane)
         late: list[Key] = []
-        if reply is None or reply.error_code != ErrorCode.NONE:
+        if reply is None or reply.error_code:
             late = list(asked)
             self._ask_again(late, self.core.config.replica_fetch_backoff_ms, now)
         else:
@@ -152,13 +156,17 @@ class Fetcher:
                     answered.add(key)
                     if not self._take(question, answer, now):
                         late.append(key)
-            late.extend(key for key in asked if key not in answered)
-            self._refused(late, now)
+            if len(answered) < len(asked):
+                late.extend(key for key in asked if key not in answered)
+            if late:
+                self._refused(late, now)
         held = set(late)
         for key in asked:
-            if key in self.members and key not in held:
-                self.ready[key] = self.members[key]
-                self._refusals.pop(key, None)
+            member = self.members.get(key)
+            if member is not None and not (held and key in held):
+                self.ready[key] = member
+                if self._refusals:
+                    self._refusals.pop(key, None)
         if lane == NEWCOMER_LANE and POLL_LANE in self.lanes_busy:
             self.pausing = True
             self.core.deadlines.at(now + NEWCOMER_PAUSE_MS, self._pause_over)
@@ -200,9 +208,9 @@ class Fetcher:
             or log.end_offset != question.offset
         ):
             return True
-        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            return self._out_of_range(replica, answer)
-        if answer.error_code != ErrorCode.NONE:
+        if answer.error_code:
+            if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                return self._out_of_range(replica, answer)
             return False
         if answer.diverging_epoch.epoch >= 0:
             _, own_end = log.end_offset_for_epoch(answer.diverging_epoch.epoch)

@@ -34,6 +34,8 @@ class LifeState(enum.Enum):
     ENDED = "ended"
 
 
+RUNNING, STOPPING = LifeState.RUNNING, LifeState.STOPPING
+
 FATAL = frozenset(
     {
         ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -63,7 +65,7 @@ class Lifecycle:
 
     def serving(self) -> bool:
         """May requests of clients be taken? Only while the controller counts on this broker."""
-        return self.state in (LifeState.RUNNING, LifeState.STOPPING) and not self.self_fenced
+        return not self.self_fenced and (self.state is RUNNING or self.state is STOPPING)
 
     def start(self, now: int) -> None:
         self._began_ms = now

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Key = tuple[uuid.UUID, int]
 
+NO_ERROR, NOT_LEADING = ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER
+
 
 class Logs(Protocol):
     """The port to the logs on this broker's disk: an append is an answer and not a wish, so it is called."""
@@ -67,9 +69,7 @@ class Replicas:
             verdict = self.core.rules.ask(fetch_rules.leader_epoch, epoch, replica.leader_epoch)
             if verdict.refused:
                 return verdict.error
-        if replica.leadership is None:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.NONE
+        return NOT_LEADING if replica.leadership is None else NO_ERROR
 
     def missing(self, topic: str | uuid.UUID, index: int) -> ErrorCode:
         """Why there is no replica here: somebody else holds the partition, or nobody has heard of it."""
@@ -146,8 +146,9 @@ class Replicas:
             # The topic was deleted and made again while this broker was away.
             self.logs.delete(topic, index)
         values = self._topic_values(topic)
-        log = self.logs.create(topic, index, topic_id, log_config(values))
-        log.config = log_config(values)
+        config = log_config(values)
+        log = self.logs.create(topic, index, topic_id, config)
+        log.config = config
         replica = Replica(topic, topic_id, index, log, log.high_watermark)
         replica.min_isr = int(str(values["min.insync.replicas"]))
         self.by_key[replica.key] = replica

@@ -195,18 +195,16 @@ class ControllerCore:
         """When the runtime must send Wake; may lie in the past, then at once."""
         if self.failed:
             return None
-        times = []
-        for delivery in (self._reading, self._push):
-            if delivery is not None and delivery.deadline is not None:
-                times.append(delivery.deadline)
-        silence = heartbeats.next_silence_deadline(self.state)
-        if silence is not None:
-            times.append(silence)
-        if self._imbalance_check_ms is not None:
-            times.append(self._imbalance_check_ms)
-        if self._ledger_topic.due is not None:
-            times.append(self._ledger_topic.due)
-        return min(times, default=None)
+        first = self._reading.deadline
+        for due in (
+            None if self._push is None else self._push.deadline,
+            heartbeats.next_silence_deadline(self.state),
+            self._imbalance_check_ms,
+            self._ledger_topic.due,
+        ):
+            if due is not None and (first is None or due < first):
+                first = due
+        return first
 
     # What happens.
 
@@ -247,9 +245,13 @@ class ControllerCore:
         lasted."""
         if self.failed:
             return [Hangup(event.token, self.failed)] if isinstance(event, Request) else []
+        if type(event) is Request:
+            # Nearly everything is one.
+            try:
+                return self._on_request(event, now)
+            except MetadataLogFailed as failure:
+                return self._fail(str(failure), event.token)
         match event:
-            case Request():
-                return self._guarded(lambda: self._on_request(event, now), event.token)
             case Wake():
                 return self._guarded(lambda: self._on_wake(now))
             case Reply(token, message):
@@ -272,18 +274,19 @@ class ControllerCore:
 
     def _on_request(self, request: Request, now: int) -> list[Effect]:
         message = request.message
-        handler, several = self._requests.get(type(message)), self._several_steps.get(type(message))
-        if handler is None and several is None:
+        decide = self._requests.get(type(message))
+        several = self._several_steps.get(type(message)) if decide is None else None
+        if decide is None and several is None:
             return [Hangup(request.token, f"the controller does not serve {type(message).__name__}")]
         if not request.peer.control:
             return self._on_wrong_door(request, now)
-        if several is not None:
+        if decide is None:
+            assert several is not None
             return several(request, now)
-        assert handler is not None
-        decide = handler
-        level = self.image.level
-        effects = self._decide(lambda: decide(message, request, now), now, request.token)
-        if self._registry is not None and self.image.level != level:
+        handler, image = decide, self.state.image
+        level = image.level
+        effects = self._decide(lambda: handler(message, request, now), now, request.token)
+        if self._registry is not None and image.level != level:
             effects += self._registry.level_changed(now)
         return effects
 
@@ -422,6 +425,8 @@ class ControllerCore:
 
     def _carry_out(self, decision: Decision, now: int, token: int | None = None) -> list[Effect]:
         """Write, replay, answer, tell. In this order and no other."""
+        if not decision.records and not decision.events:
+            return [] if token is None else [Respond(token, decision.response)]
         events = list(decision.events)
         if decision.records:
             events += self._replay(decision)

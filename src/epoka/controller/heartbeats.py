@@ -147,6 +147,12 @@ def next_silence_deadline(state: ControllerState) -> int | None:
     """When the next unfenced broker will have been silent for too long."""
     if "heartbeat.session" in state.rules.off:
         return None
+    first = state.sessions.longest_silent()
+    if first is None:
+        return None
+    broker = state.image.broker(first[1])
+    if broker is not None and not broker.fenced:
+        return first[0] + state.config.session_timeout_ms + 1
     for contact_ms, broker_id in state.sessions.by_silence():
         broker = state.image.broker(broker_id)
         if broker is not None and not broker.fenced:

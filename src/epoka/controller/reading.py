@@ -23,7 +23,7 @@ class Reading:
 
     @property
     def deadline(self) -> int | None:
-        return min((parked.until_ms for parked in self._parked), default=None)
+        return min([parked.until_ms for parked in self._parked]) if self._parked else None
 
     def fetch(self, message: FetchMetadataRequest, request: Request, now: int) -> Decision | list[Effect]:
         """The refusal of a fetch, or what follows from it at once: an answer, or nothing yet."""

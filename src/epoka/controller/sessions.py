@@ -37,7 +37,7 @@ class Sessions:
         """The contact in the one entry of each broker that counts."""
 
     def get(self, broker_id: int) -> Session | None:
-        return self._sessions.get(BrokerId(broker_id))
+        return self._sessions.get(broker_id)  # type: ignore[call-overload, no-any-return]
 
     def heard(
         self, broker_id: BrokerId, epoch: BrokerEpoch, now: int, metadata_offset: int | None = None
@@ -79,7 +79,7 @@ class Sessions:
 
     def by_silence(self) -> Iterator[tuple[int, BrokerId]]:
         """Contact time and id, the longest silent first; ids decide between equals."""
-        first = self._longest_silent()
+        first = self.longest_silent()
         if first is None:
             return
         yield first
@@ -89,7 +89,8 @@ class Sessions:
             if session.beats and broker_id != first[1]
         )
 
-    def _longest_silent(self) -> tuple[int, BrokerId] | None:
+    def longest_silent(self) -> tuple[int, BrokerId] | None:
+        """The first of `by_silence`."""
         heap = self._by_contact
         while heap:
             contact_ms, broker_id = heap[0]

@@ -111,13 +111,11 @@ class ClusterImage:
         self._ranks: Rows | None = None
         self._configs: dict[tuple[int, str], dict[str, str]] = {}
         self._features: dict[str, int] = {}
+        self.level = FeatureLevel.HEARTBEATS
+        """What the cluster lives by; replayed like everything else, and asked for with every request."""
         self._changes = _Changes()
 
     # Questions.
-
-    @property
-    def level(self) -> FeatureLevel:
-        return FeatureLevel(self._features.get(FEATURE_NAME, FeatureLevel.HEARTBEATS))
 
     @property
     def features(self) -> Mapping[str, int]:
@@ -129,7 +127,7 @@ class ClusterImage:
         return MappingProxyType(self._brokers)
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
-        return self._brokers.get(BrokerId(broker_id))
+        return self._brokers.get(broker_id)  # type: ignore[call-overload, no-any-return]
 
     def topic(self, topic: str | UUID) -> Topic | None:
         entry = self._entry(topic)
@@ -194,7 +192,12 @@ class ClusterImage:
         return self.refs(self.partitions.rows_reassigning())
 
     def all_partitions(self) -> list[PartitionRef]:
-        return self.refs(self.partitions.rows())
+        return [
+            PartitionRef(entry.topic, index)
+            for _, entry in sorted(self._by_name.items())
+            for index, row in enumerate(entry.rows)
+            if row >= 0
+        ]
 
     def refs(self, rows: Rows) -> list[PartitionRef]:
         """The names of table rows, in the order of topic name and index."""
@@ -310,6 +313,7 @@ class ClusterImage:
         self._ranks = None
         self._configs = {key: dict(values) for key, values in other._configs.items()}
         self._features = dict(other._features)
+        self.level = other.level
         self._changes = _Changes()
 
     def _delta(self, changes: _Changes, first: int, last: int) -> Delta:
@@ -455,7 +459,9 @@ class ClusterImage:
 
     def _set_feature(self, record: m.FeatureLevelRecord) -> None:
         self._features[record.name] = record.feature_level
-        self._changes.level |= record.name == FEATURE_NAME
+        if record.name == FEATURE_NAME:
+            self.level = FeatureLevel(record.feature_level)
+            self._changes.level = True
 
     def _set_producer_ids(self, record: m.ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
@@ -507,7 +513,9 @@ class ClusterImage:
     # Inside.
 
     def _entry(self, topic: str | UUID) -> _TopicRows | None:
-        return self._by_name.get(topic) if isinstance(topic, str) else self._by_id.get(TopicId(topic))
+        if isinstance(topic, str):
+            return self._by_name.get(topic)
+        return self._by_id.get(topic)  # type: ignore[call-overload, no-any-return]
 
     def _known_topic(self, topic_id: UUID, what: str) -> _TopicRows:
         entry = self._by_id.get(TopicId(topic_id))

@@ -27,6 +27,8 @@ RECOVERING = 1
 _MOST_ENTRIES = 32_767
 """What a length column can count."""
 
+_REMEMBERED_STATES = 1_024
+
 Rows = npt.NDArray[np.int64]
 
 
@@ -52,6 +54,7 @@ class PartitionTable:
 
     __slots__ = (
         "_free",
+        "_states",
         "adding_length",
         "block",
         "capacity",
@@ -105,6 +108,8 @@ class PartitionTable:
         self.owner = np.full(rows * 6, -1, np.int32)
         self.pool_used = 0
         self.garbage = 0
+        self._states: dict[int, PartitionState] = {}
+        """Of rows that were asked for since they were last written: the same few, all the time."""
 
     def __len__(self) -> int:
         return self.rows_used - len(self._free)
@@ -127,6 +132,7 @@ class PartitionTable:
 
     def add(self, topic: int, index: int, state: PartitionState) -> int:
         row = self._free.pop() if self._free else self._new_row()
+        self._states.pop(row, None)
         self.topic[row] = topic
         self.index[row] = index
         self.capacity[row] = 0
@@ -178,6 +184,7 @@ class PartitionTable:
 
     def put(self, row: int, state: PartitionState) -> None:
         """Replace everything about the partition except its name."""
+        self._states.pop(row, None)
         self.leader[row] = state.leader
         self.leader_epoch[row] = state.leader_epoch
         self.partition_epoch[row] = state.partition_epoch
@@ -185,6 +192,7 @@ class PartitionTable:
         self._put_lists(row, state.replicas, state.isr, state.adding, state.removing)
 
     def remove(self, row: int) -> None:
+        self._states.pop(row, None)
         self._give_up_block(row)
         self.topic[row] = -1
         self.leader[row] = -2
@@ -195,6 +203,14 @@ class PartitionTable:
     # Reading.
 
     def state(self, row: int) -> PartitionState:
+        known = self._states.get(row)
+        if known is None:
+            if len(self._states) >= _REMEMBERED_STATES:
+                self._states.clear()
+            known = self._states[row] = self._read(row)
+        return known
+
+    def _read(self, row: int) -> PartitionState:
         start = self.block.item(row)
         first = self.replicas_length.item(row)
         second = first + self.isr_length.item(row)

@@ -52,7 +52,7 @@ def decode_record(buffer: bytes | bytearray | memoryview) -> MetadataRecord:
         raise Malformed(f"metadata record key {key} is unknown")
     if not kind.MIN_VERSION <= version <= kind.MAX_VERSION:
         raise Malformed(f"{kind.NAME} version {version} is unknown")
-    record: MetadataRecord = codec.decode(kind, version, memoryview(buffer)[position:])
+    record: MetadataRecord = codec.decode(kind, version, buffer, position=position)
     return record
 
 

@@ -49,7 +49,10 @@ class BrokerRegistration(msgspec.Struct, frozen=True):
         return not (self.fenced or self.in_controlled_shutdown)
 
     def endpoint(self, name: str) -> Endpoint | None:
-        return next((each for each in self.endpoints if each.name == name), None)
+        for each in self.endpoints:
+            if each.name == name:
+                return each
+        return None
 
     @property
     def control_endpoint(self) -> Endpoint | None:

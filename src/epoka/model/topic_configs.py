@@ -8,6 +8,7 @@ that either, the default of this table. Nothing here stores a configuration; who
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from epoka.model.config_keys import (
     MAX_LONG,
@@ -221,6 +222,9 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
 }
 
 
+_DEFAULTS: Final[dict[str, Value]] = {name: key.default for name, key in TOPIC_KEYS.items()}
+
+
 def validate(name: str, value: str | None) -> str | None:
     """What is wrong with setting topic key `name` to `value`, as a sentence, or None when nothing is."""
     key = TOPIC_KEYS.get(name)
@@ -251,10 +255,12 @@ def effective(
     topic_overrides: Mapping[str, str | None], broker_config: Mapping[str, Value]
 ) -> dict[str, Value]:
     """Every topic key with the value that holds for a topic; the overrides must have passed `validate`."""
-    values: dict[str, Value] = {}
-    for name, key in TOPIC_KEYS.items():
-        text = topic_overrides.get(name)
-        values[name] = default(name, broker_config)[0] if text is None else key.parse(text)
+    values = dict(_DEFAULTS)
+    if broker_config:
+        values = {name: default(name, broker_config)[0] for name in TOPIC_KEYS}
+    for name, text in topic_overrides.items():
+        if text is not None and name in TOPIC_KEYS:
+            values[name] = TOPIC_KEYS[name].parse(text)
     return values
 
 

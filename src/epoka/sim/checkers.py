@@ -12,7 +12,7 @@ import msgspec
 
 from epoka.broker.lifecycle import LifeState
 from epoka.model.events import Event, Reply, Request, Respond
-from epoka.model.image import ClusterImage
+from epoka.model.image import ClusterImage, Topic
 from epoka.model.levels import FeatureLevel
 from epoka.model.partitions import PartitionState
 from epoka.sim.oracle import Committed, Key, Oracle, batches_of
@@ -55,6 +55,24 @@ class _Seen:
         self.partition_epoch = -1
         self.high_watermark = -1
         self.end = 0
+
+
+class _Watched:
+    """What is remembered of one process: by partition what was seen, by replica where that is found."""
+
+    __slots__ = ("partitions", "replicas")
+
+    def __init__(self) -> None:
+        self.partitions: dict[Key, _Seen] = {}
+        self.replicas: dict[Replica, tuple[Topic | None, Key, _Seen]] = {}
+
+    def find(self, replica: Replica, topic: Topic | None) -> tuple[Topic | None, Key, _Seen]:
+        key = (replica.topic_id if topic is None else topic.id, replica.index)
+        known = self.partitions.get(key)
+        if known is None:
+            known = self.partitions[key] = _Seen()
+        found = self.replicas[replica] = (topic, key, known)
+        return found
 
 
 class Checkers:
@@ -100,26 +118,36 @@ class Checkers:
     def after_broker(self, process: Process, event: Event) -> None:
         seen = process.seen
         if seen is None:
-            seen = process.seen = {}
+            seen = process.seen = _Watched()
         by_name = self.world.keeper is not None
         if by_name and type(event) is Request and type(event.message) in CONTROL:
             self.obeyed(process, event)
-        for key, replica in process.core.replicas.by_key.items():
+        known: _Seen
+        topic = None
+        for replica in process.core.replicas.by_key.values():
             if by_name:
                 # Below `eligible-isr` a broker has derived the topic's id from its name.
                 topic = self.truth.topic(replica.topic)
                 if topic is None:
                     continue
-                key = (topic.id, replica.index)
-            known = seen.get(key)
-            if known is None:
-                known = seen[key] = _Seen()
-            end = replica.log.end_offset
-            if known.leadership is not replica.leadership:
-                if replica.leadership is not None:
+            found = seen.replicas.get(replica)
+            if found is None or found[0] is not topic:
+                found = seen.find(replica, topic)
+            known = found[2]
+            end, leadership = replica.log.end_offset, replica.leadership
+            if (
+                known.leadership is leadership
+                and known.leader_epoch == replica.leader_epoch
+                and known.end == end
+                and (leadership is None or known.high_watermark == replica.high_watermark)
+            ):
+                continue
+            key = found[1]
+            if known.leadership is not leadership:
+                if leadership is not None:
                     self.began_to_lead(process, key, replica)
                     known.high_watermark = replica.high_watermark
-                known.leadership = replica.leadership
+                known.leadership = leadership
             if replica.leader_epoch < known.leader_epoch:
                 self.fail(
                     "8: epochs go up",
@@ -127,7 +155,7 @@ class Checkers:
                     f"of {replica}",
                 )
             known.leader_epoch = replica.leader_epoch
-            if replica.leadership is not None:
+            if leadership is not None:
                 if replica.high_watermark != known.high_watermark:
                     self.high_watermark_moved(process, key, replica, known.high_watermark)
                     known.high_watermark = replica.high_watermark
@@ -203,27 +231,28 @@ class Checkers:
             return
         if mark <= committed.end:
             return
-        if replica.leadership is not None and self._is_current(key, replica):
-            self.quorum(process, key, replica)
+        state = self.truth.partition(*key)
+        if (
+            replica.leadership is not None
+            and state is not None
+            and state.leader_epoch == replica.leader_epoch
+        ):
+            self.quorum(process, key, replica, state)
         wrong = committed.add(batches_of(replica.log, committed.end, mark))
         if wrong is not None:
             self.fail("4: logs match", f"{process}, {replica} in epoch {replica.leader_epoch}: {wrong}")
-        state = self.truth.partition(*key)
         if state is not None:
             self.candidates(key, state, committed)
 
-    def _is_current(self, key: Key, replica: Replica) -> bool:
-        state = self.truth.partition(*key)
-        return state is not None and state.leader_epoch == replica.leader_epoch
-
-    def quorum(self, process: Process, key: Key, replica: Replica) -> None:
+    def quorum(self, process: Process, key: Key, replica: Replica, state: PartitionState) -> None:
         """Invariant 3: whoever could be elected is counted on."""
-        truth, keeper = self.truth, self.world.keeper
-        if keeper is not None and truth.level < FeatureLevel.HEARTBEATS:
+        keeper = self.world.keeper
+        if keeper is not None and self.truth.level < FeatureLevel.HEARTBEATS:
             # Leaders write there themselves; the controller hears of it later and can't decide on less.
-            truth = keeper.image
-        state = truth.partition(*key)
-        assert state is not None and replica.leadership is not None
+            written = keeper.image.partition(*key)
+            assert written is not None
+            state = written
+        assert replica.leadership is not None
         maximal = replica.leadership.maximal_isr
         for member in state.isr:
             if member not in maximal:
@@ -318,18 +347,19 @@ class Checkers:
         core = process.core
         state = core.state
         now = process.clock.local(self.world.now)
-        rested = self.world.now - process.resumed_ms <= state.config.session_timeout_ms
+        timeout_ms = state.config.session_timeout_ms
+        rested = self.world.now - process.resumed_ms <= timeout_ms
         for broker in core.image.brokers.values():
             if broker.fenced:
                 continue
-            if state.stopping(broker.id):
-                self.stopping[broker.id, broker.epoch] = None
             session = state.sessions.get(broker.id)
+            if broker.in_controlled_shutdown or (session is not None and session.shutdown_offset is not None):
+                self.stopping[broker.id, broker.epoch] = None
             if (
                 session is not None
                 and session.beats
                 and not rested
-                and (now - session.contact_ms > 2 * state.config.session_timeout_ms)
+                and now - session.contact_ms > 2 * timeout_ms
             ):
                 self.fail(
                     "14: the silent are fenced",

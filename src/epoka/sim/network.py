@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from epoka.model.events import Disconnected, Peer, Reply, Request
 from epoka.wire import codec
+from epoka.wire.encoded import Encoded
 
 if TYPE_CHECKING:
     from epoka.sim.process import Process
@@ -61,10 +62,13 @@ class Call:
 class Way:
     """One direction of a connection."""
 
-    __slots__ = ("connection", "last_ms", "receiver", "sender", "waiting")
+    __slots__ = ("arrive", "connection", "last_ms", "receiver", "sender", "waiting")
 
-    def __init__(self, connection: Connection, sender: int, receiver: int) -> None:
+    def __init__(
+        self, connection: Connection, sender: int, receiver: int, arrive: Callable[[Call], None]
+    ) -> None:
         self.connection = connection
+        self.arrive = arrive
         self.sender = sender
         self.receiver = receiver
         self.last_ms = 0
@@ -88,18 +92,16 @@ class Connection:
         "serving",
     )
 
-    def __init__(
-        self, number: int, sender: Process, to: int, key: tuple[int, int], peer: Peer, lives: int
-    ) -> None:
-        self.number = number
+    def __init__(self, network: Network, sender: Process, to: int, key: tuple[int, int], peer: Peer) -> None:
+        self.number = peer.connection
         self.sender = sender
         self.key = key
         self.peer = peer
-        self.lives = lives
+        self.lives = network.world.lives
         """How many processes there had been when it was opened: none that came later is at its other end."""
         self.receiver: Process | None = None
-        self.out = Way(self, sender.address, to)
-        self.back = Way(self, to, sender.address)
+        self.out = Way(self, sender.address, to, network._deliver)
+        self.back = Way(self, to, sender.address, network._return)
         self.calls: deque[Call] = deque()
         self.serving: deque[Call] = deque()
         self.broken = False
@@ -157,11 +159,12 @@ class Network:
         if connection is None:
             self._number += 1
             peer = Peer(control=sender.node_id < 1000, host="sim", connection=self._number)
-            connection = sender.outgoing[key] = Connection(
-                self._number, sender, to, key, peer, self.world.lives
-            )
+            connection = sender.outgoing[key] = Connection(self, sender, to, key, peer)
         # What is bytes already is opened in any case.
-        message = through_the_codec(message, version) if self.through_codec else codec.opened(message)
+        if self.through_codec:
+            message = through_the_codec(message, version)
+        elif type(message) is Encoded:
+            message = codec.opened(message)
         call = Call(connection, token, message, version)
         connection.calls.append(call)
         world = self.world
@@ -185,7 +188,7 @@ class Network:
         if at < way.last_ms:
             at = way.last_ms
         way.last_ms = at
-        world.schedule(at, self._deliver if way is way.connection.out else self._return, call)
+        world.schedule(at, way.arrive, call)
 
     def _is_stuck(self, way: Way, call: Call, message: Any) -> bool:
         if (way.sender, way.receiver) in self.cuts:

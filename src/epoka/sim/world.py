@@ -11,10 +11,10 @@ controller is in office.
 from __future__ import annotations
 
 import hashlib
-import heapq
 import traceback
 import uuid
 from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
@@ -145,7 +145,8 @@ class World:
         self.effects: list[Effect] = []
         """What the last event led to."""
         self.events = 0
-        self._trace = hashlib.blake2b(digest_size=16)
+        self._trace: list[str] = []
+        """Every event in short; its hash is what says that two runs were the same."""
         self._heap: list[tuple[int, int, Callable[..., Any], tuple[Any, ...]]] = []
         self._sequence = 0
         self.lives = 0
@@ -484,8 +485,8 @@ class World:
     # Time.
 
     def schedule(self, at: int, call: Callable[..., Any], *arguments: Any) -> None:
-        self._sequence += 1
-        heapq.heappush(self._heap, (at, self._sequence, call, arguments))
+        self._sequence = sequence = self._sequence + 1
+        heappush(self._heap, (at, sequence, call, arguments))
 
     def later(self, ms: int, call: Callable[..., Any], *arguments: Any) -> None:
         self.schedule(self.now + ms, call, *arguments)
@@ -494,7 +495,7 @@ class World:
         """Let the next thing happen; False when nothing is left to happen."""
         if not self._heap:
             return False
-        self.now, _, call, arguments = heapq.heappop(self._heap)
+        self.now, _, call, arguments = heappop(self._heap)
         call(*arguments)
         return True
 
@@ -502,9 +503,9 @@ class World:
         self.run_to(self.now + ms)
 
     def run_to(self, end: int) -> None:
-        heap, pop = self._heap, heapq.heappop
+        heap = self._heap
         while heap and heap[0][0] <= end:
-            self.now, _, call, arguments = pop(heap)
+            self.now, _, call, arguments = heappop(heap)
             call(*arguments)
         self.now = end
 
@@ -530,23 +531,25 @@ class World:
             return
         core = process.core
         local = process.clock.local(now)
+        kind = type(event)
         self.events += 1
-        what = type(getattr(event, "message", event)).__name__
-        self._trace.update(f"{now} {process.life} {type(event).__name__} {what};".encode())
+        what = type(event.message) if kind is Request or kind is Reply else kind  # type: ignore[union-attr]
+        self._trace.append(f"{now} {process.life} {kind.__name__} {what.__name__};")
         try:
             try:
                 effects = core.handle(event, local)
             except StorageError as error:
                 effects = self._on_storage_error(process, event, error, local)
             self.effects = effects
-            self._perform(process, effects)
+            if effects or not process.is_broker:
+                self._perform(process, effects)
         except Exception:
             self._defect(process)
             return
         if process.machine.slow_disk_ms:
             process.busy_until = now + process.machine.slow_disk_ms
         if process.alive:
-            self._rearm(process, 1 if type(event) is Wake else 0)
+            self._rearm(process, 1 if kind is Wake else 0)
         if self.watch is not None:
             self.watch(process, event)
 
@@ -635,7 +638,7 @@ class World:
     def locate(self, process: Process, to: int) -> int | None:
         """Where a node finds another one: as the metadata it has says."""
         if to == CONTROLLER:
-            return self.address_of(CONTROLLER)
+            return self.office if self.keeper is None else self.keeper.office
         registration = process.core.image.broker(to)
         door = None if registration is None else registration.control_endpoint
         return None if door is None else door.port - FIRST_PORT
@@ -711,7 +714,7 @@ class World:
         return -1 if known is None else known.epoch
 
     def trace_hash(self) -> str:
-        return self._trace.hexdigest()
+        return hashlib.blake2b("".join(self._trace).encode(), digest_size=16).hexdigest()
 
 
 WAKE = Wake()

@@ -163,7 +163,8 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         if len(buffer) - position > 16 and buffer[position + 16] != 2:
             raise Malformed(f"a record batch of magic {buffer[position + 16]}, only 2 is known")
         raise Truncated(f"a record batch header needs {HEADER_SIZE} bytes, {len(buffer) - position} are left")
-    header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    # As `_make`, without its detour through Python.
+    header = tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))
     if header.magic != 2:
         raise Malformed(f"a record batch of magic {header.magic}, only 2 is known")
     if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:

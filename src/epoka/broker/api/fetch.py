@@ -29,6 +29,7 @@ VERSIONS = (4, 17)
 CONSUMER = -1
 ONLOOKER = -2
 NO_RECORDS = b""
+NO_ERROR = ErrorCode.NONE
 
 
 def refuse(request: Request) -> wire.FetchResponse:
@@ -86,10 +87,9 @@ class _Answer:
         self.refused: set[Key] = set()
 
     def _replica(self, key: Key) -> Replica | None:
-        name, index = key
         if self.by_id:
-            return self.core.replicas.by_key.get((name, index))  # type: ignore[arg-type]
-        return self.core.replicas.by_name.get((name, index))  # type: ignore[arg-type]
+            return self.core.replicas.by_key.get(key)  # type: ignore[arg-type]
+        return self.core.replicas.by_name.get(key)  # type: ignore[arg-type]
 
     def admit(self, now: int) -> None:
         """Let a follower's progress count, once a request; consumers have none."""
@@ -99,10 +99,7 @@ class _Answer:
         epoch = self.message.replica_state.replica_epoch if self.request.version >= 15 else -1
         for key, asked in self.fetching.partitions:
             replica = self._replica(key)
-            if (
-                replica is None
-                or core.replicas.leading(replica, asked.current_leader_epoch) != ErrorCode.NONE
-            ):
+            if replica is None or core.replicas.leading(replica, asked.current_leader_epoch):
                 continue
             leadership = replica.leadership
             assert leadership is not None
@@ -143,14 +140,15 @@ class _Answer:
         left = min(message.max_bytes, self.core.config.fetch_max_bytes)
         self.size = 0
         for key, asked in self.fetching.partitions:
-            if key in self.refused:
+            if self.refused and key in self.refused:
                 continue
             part = self._read_one(key, asked, left)
             self.parts[key] = part
-            size = len(part.records or NO_RECORDS)
-            self.size += size
-            left -= size
-            if part.error_code != ErrorCode.NONE or part.diverging_epoch.epoch >= 0:
+            if part.records:
+                size = len(part.records)
+                self.size += size
+                left -= size
+            if part.error_code or part.diverging_epoch.epoch >= 0:
                 self.settled = True
 
     def _read_one(self, key: Key, asked: wire.FetchPartition, left: int) -> wire.FetchPartitionResponse:
@@ -159,7 +157,7 @@ class _Answer:
         if replica is None:
             return _refused(index, self.core.replicas.missing(key[0], index))  # type: ignore[arg-type]
         error = self.core.replicas.leading(replica, asked.current_leader_epoch)
-        if error != ErrorCode.NONE and self.replica_id != ONLOOKER:
+        if error and self.replica_id != ONLOOKER:
             return _refused(index, error)
         log = replica.log
         mark = replica.high_watermark
@@ -174,15 +172,16 @@ class _Answer:
                 diverging_epoch=divergence,
             )
         follower = self.replica_id >= 0
-        up_to = log.end_offset if follower else mark
+        start, end = log.log_start_offset, log.end_offset
+        up_to = end if follower else mark
         offset = asked.fetch_offset
-        if divergence is not None or not log.log_start_offset <= offset <= log.end_offset:
+        if divergence is not None or not start <= offset <= end:
             # A follower is told where this log starts and ends, so that it can cut its own to fit.
             return wire.FetchPartitionResponse(
                 partition_index=index,
                 error_code=ErrorCode.OFFSET_OUT_OF_RANGE,
-                high_watermark=log.end_offset if follower else -1,
-                log_start_offset=log.log_start_offset if follower else -1,
+                high_watermark=end if follower else -1,
+                log_start_offset=start if follower else -1,
                 records=NO_RECORDS,
             )
         batches: bytes | memoryview | None = NO_RECORDS
@@ -194,7 +193,7 @@ class _Answer:
                 # What is damaged is said and never skipped; the rest of the log can still be read.
                 return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
         return wire.FetchPartitionResponse(
-            index, ErrorCode.NONE, mark, mark, log.log_start_offset, None, -1, batches or NO_RECORDS
+            index, NO_ERROR, mark, mark, start, None, -1, batches or NO_RECORDS
         )
 
     def park(self, now: int) -> None:
@@ -221,7 +220,7 @@ class _Answer:
                 if sent is not None:
                     news = (
                         bool(part.records)
-                        or part.error_code != ErrorCode.NONE
+                        or part.error_code
                         or part.diverging_epoch.epoch >= 0
                         or sent.high_watermark != part.high_watermark
                         or sent.log_start_offset != part.log_start_offset
