@@ -237,22 +237,21 @@ class Checkers:
             and state is not None
             and state.leader_epoch == replica.leader_epoch
         ):
-            self.quorum(process, key, replica, state)
+            self.quorum(process, key, replica)
         wrong = committed.add(batches_of(replica.log, committed.end, mark))
         if wrong is not None:
             self.fail("4: logs match", f"{process}, {replica} in epoch {replica.leader_epoch}: {wrong}")
         if state is not None:
             self.candidates(key, state, committed)
 
-    def quorum(self, process: Process, key: Key, replica: Replica, state: PartitionState) -> None:
+    def quorum(self, process: Process, key: Key, replica: Replica) -> None:
         """Invariant 3: whoever could be elected is counted on."""
-        keeper = self.world.keeper
-        if keeper is not None and self.truth.level < FeatureLevel.HEARTBEATS:
+        truth, keeper = self.truth, self.world.keeper
+        if keeper is not None and truth.level < FeatureLevel.HEARTBEATS:
             # Leaders write there themselves; the controller hears of it later and can't decide on less.
-            written = keeper.image.partition(*key)
-            assert written is not None
-            state = written
-        assert replica.leadership is not None
+            truth = keeper.image
+        state = truth.partition(*key)
+        assert state is not None and replica.leadership is not None
         maximal = replica.leadership.maximal_isr
         for member in state.isr:
             if member not in maximal:
