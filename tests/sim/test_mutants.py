@@ -4,7 +4,7 @@ A rule that nothing notices alone is part of a pair. Of a pair it is shown that 
 alone, it saves the very run that fails without all of them. So no mutant is left unexplained.
 
 The seeds are those that profiles were tried on, and the search begins where one is known: this keeps what is
-known, it measures nothing. `python -m benchmarks mutants` measures.
+known, it measures nothing. `python -m benchmarks.mutants` measures.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from benchmarks.mutants import NOT_ONLY_REFUSALS, refusing
 from epoka.fencing import RULES
 from epoka.sim.mutants import MUTANTS, Mutant
 from epoka.sim.profiles import PROFILES
@@ -90,6 +91,14 @@ def test_every_part_of_a_pair_saves_the_run_that_fails_without_all_of_them(pair:
     found = next((seed for seed in _seeds(pair) if _each_part_counts(pair, seed)), None)
     assert found is not None, f"{WITHIN} schedules of {pair.profile} did not notice that {pair.about}"
     assert _run(pair, found, []).ok
+
+
+@pytest.mark.parametrize("mode", ["log", "zookeeper"])
+def test_a_rule_that_refuses_nothing_changes_nothing_when_it_is_taken_away(mode: str) -> None:
+    """What `benchmarks.mutants` leaves out by."""
+    for seed in range(6):
+        idle = set(RULES) - refusing(seed, mode) - NOT_ONLY_REFUSALS
+        assert run(seed, Options(mode=mode, without=tuple(sorted(idle)))) == run(seed, Options(mode=mode))
 
 
 def test_the_canary_dies() -> None:
