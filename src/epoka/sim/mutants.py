@@ -544,7 +544,13 @@ def _stopping_in_memory(stack: ExitStack) -> None:
     covered_by="stopping-in-memory+fetching-on",
 )
 def _fetching_on(stack: ExitStack) -> None:
-    _replace(stack, BrokerCore, "stopping", lambda self: False)
+    original = replicas.Replicas._obey
+
+    def obey(self: Any, replica: Any, state: Any, now: int) -> None:
+        with mock.patch.object(BrokerCore, "stopping", lambda core: False):
+            original(self, replica, state, now)
+
+    _replace(stack, replicas.Replicas, "_obey", obey)
 
 
 @mutant("unflushed-metadata", "the controller answers before its decision is on the disk", "failovers")
