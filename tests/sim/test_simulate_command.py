@@ -69,5 +69,13 @@ def test_a_file_that_is_no_schedule_is_told(tmp_path: Path, capsys: pytest.Captu
 
 def test_the_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--rules", "--json"]) == 0
-    names = {row["name"] for row in json.loads(capsys.readouterr().out)}
-    assert {"isr.generation", "ack-before-high-watermark", "two-reads"} <= names
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {"isr.generation", "ack-before-high-watermark", "two-reads"} <= set(rows)
+    assert "isr.leader" in rows[rows["isr.leader"]["covered_by"]]["parts"]
+
+
+def test_the_rules_are_listed_with_how_they_are_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--rules"]) == 0
+    told = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert told["isr.generation"].split()[-1] == "alone"
+    assert told["isr.leader-epoch"].split()[-1] == "isr.leader-epoch+isr.partition-epoch"

@@ -296,6 +296,7 @@ def _list_rules(json: bool) -> int:
             "mode": each.mode,
             "profile": each.profile,
             "missing": each.about,
+            "parts": each.parts,
             "covered_by": each.covered_by,
         }
         for each in MUTANTS.values()
@@ -303,5 +304,11 @@ def _list_rules(json: bool) -> int:
     if json:
         say_json(rows)
     else:
-        table(("rule", "profile", "mode"), [(row["name"], row["profile"], row["mode"]) for row in rows])
+        table(
+            ("rule", "profile", "mode", "noticed"),
+            [
+                (each.name, each.profile, each.mode, f"in {each.covered_by}" if each.covered_by else "alone")
+                for each in MUTANTS.values()
+            ],
+        )
     return EXIT_GOOD
