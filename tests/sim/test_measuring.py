@@ -1,0 +1,75 @@
+"""What measures the mutants and compares runs: it counts rightly, goes on where it was, and can object."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutants import AIMED, PIECE, UNIFORM, Measurement, Piece, Seen, open_mutants, told
+from benchmarks.twice import compare
+from benchmarks.twice import main as twice
+from epoka.sim.mutants import MUTANTS
+
+
+def _seen(*figures: int | str) -> list[Seen]:
+    return [
+        Seen("rule", AIMED, number, clean=int(figure[1:]))
+        if isinstance(figure, str)
+        else Seen("rule", AIMED, number, figure - 1, figure)
+        for number, figure in enumerate(figures)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("figures", "median", "worst"),
+    [
+        ((3, 1, 2), "2", "3"),
+        ((7, ">200", 4), "7", ">200"),
+        ((7, ">200", ">50"), ">50", ">200"),
+        ((7, ">0", ">0"), "not measured", "not measured"),
+    ],
+)
+def test_what_was_not_noticed_counts_as_later_than_what_was(
+    figures: tuple[int | str, ...], median: str, worst: str
+) -> None:
+    assert told(_seen(*figures)) == (median, worst)
+
+
+def test_a_mutant_that_is_covered_is_looked_for_in_its_pair() -> None:
+    names = {mutant.name for mutant in open_mutants([])}
+    assert "isr.leader" not in names and MUTANTS["isr.leader"].covered_by in names
+
+
+def test_a_measurement_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "seen"
+    mutants = [MUTANTS["isr.generation"], MUTANTS["isr.eligible"]]
+    first = Measurement(mutants, 1, {UNIFORM: 2 * PIECE}, path)
+    (track,) = first.tracks()
+    piece = first.next_piece(track)
+    assert piece == Piece(UNIFORM, 0, 0, ("isr.generation", "isr.eligible"))
+    first.take_in(piece, {"isr.eligible": 7})
+
+    second = Measurement(mutants, 1, {UNIFORM: 2 * PIECE}, path)
+    assert second.seen["isr.eligible", UNIFORM, 0].noticed == 7
+    piece = second.next_piece(track)
+    assert piece == Piece(UNIFORM, 0, PIECE, ("isr.generation",))
+    second.take_in(piece, {})
+    assert second.next_piece(track) is None
+    assert told(second.of(mutants[0], UNIFORM)) == (f">{2 * PIECE}", f">{2 * PIECE}")
+
+
+def test_two_processes_are_compared_seed_by_seed() -> None:
+    compared = compare((sys.executable, sys.executable), ("1", "2"), "log", range(2), None)
+    assert (compared.schedules, compared.differing) == (2, [])
+
+
+def test_a_process_that_has_another_result_is_noticed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    liar = tmp_path / "python"
+    liar.write_text("#!/bin/sh\necho 3.99\necho log 0 something else\n")
+    liar.chmod(0o755)
+    assert twice(["--seeds", "0:1", "--modes", "log", "--python", str(liar)]) == 1
+    assert "log 0" in capsys.readouterr().out
