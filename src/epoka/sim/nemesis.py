@@ -467,7 +467,9 @@ class Nemesis:
         """The next answer of that class from the target is held, also beyond the end of its connection."""
         target = self.find(step.target or "any", step.salt)
         hold = self.world.network.hold(
-            lambda sender, to, message: sender == target and type(message).__name__ == step.message, 1
+            lambda sender, to, message: sender == target and type(message).__name__ == step.message,
+            1,
+            outlasts=True,
         )
         self.world.later(step.ms, hold.release)
 

@@ -110,7 +110,15 @@ class Connection:
 class Hold:
     """Messages that are kept back until `release`; the first of a connection stops what is behind it."""
 
-    def __init__(self, network: Network, matches: Callable[[int, int, Any], bool], most: int | None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        matches: Callable[[int, int, Any], bool],
+        most: int | None,
+        outlasts: bool = False,
+    ) -> None:
+        self.outlasts = outlasts
+        """Answers reach the asker although their connection may be gone by then."""
         self._network = network
         self._matches = matches
         self._most = most
@@ -197,7 +205,7 @@ class Network:
             if hold.wants(way.sender, way.receiver, message):
                 hold.messages.append(message)
                 call.held = True
-                call.answer_held = way is call.connection.back
+                call.answer_held = hold.outlasts and way is call.connection.back
                 return True
         return False
 
@@ -374,8 +382,10 @@ class Network:
             hold.open = False
         self.unstick()
 
-    def hold(self, matches: Callable[[int, int, Any], bool], most: int | None = None) -> Hold:
-        hold = Hold(self, matches, most)
+    def hold(
+        self, matches: Callable[[int, int, Any], bool], most: int | None = None, *, outlasts: bool = False
+    ) -> Hold:
+        hold = Hold(self, matches, most, outlasts)
         self.holds.append(hold)
         return hold
 
