@@ -5,7 +5,7 @@ from __future__ import annotations
 from epoka.model.events import RegistryChanged
 from epoka.model.levels import FeatureLevel
 from epoka.sim import client
-from epoka.sim.scenarios.story import DEMANDED, ZOOKEEPER, Story, scenario
+from epoka.sim.scenarios.story import CONVERGED, DEMANDED, ZOOKEEPER, Story, scenario
 
 
 @scenario(
@@ -88,3 +88,46 @@ def two_bounces(story: Story) -> None:
     )
     silence.release()
     story.must_heal()
+
+
+@scenario(
+    "cache-kip-overtaken-update",
+    "the cache KIP",
+    rules=("control.connection",),
+    harm=CONVERGED,
+    mode=ZOOKEEPER,
+    level=FeatureLevel.FETCH_EPOCHS,
+    shows={"UpdateMetadataRequest"},
+)
+def overtaken_update(story: Story) -> None:
+    """What the controller said first arrives last.
+
+    Broker 2 dies, and the controller tells the leader so; the request is slow. The controller waits for its
+    answer, gives the connection up, and says it again on the next one, then that broker 2 is back. Only now
+    the first connection delivers what it had. Nothing in the request is stale: the generation is right, and
+    so is the controller. No document orders two requests of one controller; taken in, the old one tells the
+    leader of broker 2's former life, and nothing brings broker 2 into the ISR until something else changes.
+    The simulator found this. So a request is not taken from a connection that is older than one on which
+    the same controller was obeyed, and the old connection is closed.
+    """
+    world = story.world
+    client.create_topic(world, "orders", (1, 2, 3))
+    story.run(50)
+    story.watch()
+    late = story.hold("UpdateMetadataRequest", to=1, most=1, in_line=True)
+    story.crash(2)
+    story.await_held(late)
+    story.say("the leader is told that broker 2 is gone; the request is slow")
+    story.restart(2)
+    leader = world.broker(1)
+
+    def is_told() -> bool:
+        known = leader.image.broker(2)
+        return known is not None and known.active and known.epoch == world.generation(2)
+
+    story.until("broker 2 is back", lambda: world.generation(2) == world.broker(2).lifecycle.broker_epoch > 0)
+    story.until("the leader is told of broker 2's new life, on another connection", is_told)
+    story.say("the leader knows that broker 2 is back; now the first connection delivers what it had")
+    story.release(late)
+    story.run(10)
+    story.must_heal(5_000)

@@ -91,6 +91,8 @@ class WatchedWorld(World):
         self.unregistered: dict[int, Registered | None] = {}
         """Brokers that are not told yet under which generation they are registered."""
         self.misled: dict[int, int] = {}
+        self.in_line: list[Hold] = []
+        """Holds that hold up what comes behind on the same connection."""
         """Brokers whose next proposal goes to a controller that is not in office any more."""
         self._astray: int | None = None
         super().__init__(**settings)
@@ -145,7 +147,11 @@ class WatchedWorld(World):
             self._to[process.life, send.token] = ("" if to is None else self.name_of(to), send.version)
         if to is not None and self.network.holds:
             message = codec.opened(send.message)
-            if any(hold.wants(process.address, to, message) for hold in self.network.holds):
+            if any(
+                hold.wants(process.address, to, message)
+                for hold in self.network.holds
+                if hold not in self.in_line
+            ):
                 # What is held back has a connection of its own, so that it holds up nothing else.
                 self._lane += 1
                 send = msgspec.structs.replace(send, lane=_DETOURS + self._lane)

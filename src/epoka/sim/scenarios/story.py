@@ -235,9 +235,12 @@ class Story:
         """The controller is told what is in the registry, or what the picture says is in it."""
         self.world.tell_registry(picture)
 
-    def hold(self, api: str, **about: Any) -> Hold:
-        """Hold a kind of message back until it is released."""
-        return self.world.hold(api, **about)
+    def hold(self, api: str, *, in_line: bool = False, **about: Any) -> Hold:
+        """Hold a kind of message back until it is released; `in_line`: and what is behind it, too."""
+        hold = self.world.hold(api, **about)
+        if in_line:
+            self.world.in_line.append(hold)
+        return hold
 
     def release(self, hold: Hold) -> None:
         self.world.keep_in_mind(hold.messages)
