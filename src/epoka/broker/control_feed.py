@@ -57,6 +57,8 @@ class ControlFeed:
         self.seen_epoch = -1
         """The greatest generation that an UpdateMetadata was made for."""
         self._updated_by = -1
+        self._told: dict[int, um.UpdateMetadataBroker] = {}
+        """What the last UpdateMetadata said of each broker that the image holds in just these words."""
         self._without_id: dict[str, dict[int, PartitionState]] = {}
         """Roles of topics whose id is still to come."""
 
@@ -178,10 +180,13 @@ class ControlFeed:
                 roles[topic.id, index] = None
         if whole:
             deleted += self._forget_unnamed(named)
+        told = self._told
+        news = [each for each in message.live_brokers if told.get(each.id) != each]
         self._tell_brokers(
-            [_registration(each) for each in message.live_brokers],
+            [_registration(each) for each in news],
             gone=set(core.image.brokers) - {each.id for each in message.live_brokers},
         )
+        told.update((each.id, each) for each in news)
         self._act(roles, deleted, now)
         if whole:
             self._forget_strays()
@@ -322,9 +327,11 @@ class ControlFeed:
     def _tell_brokers(self, brokers: Sequence[BrokerRegistration], gone: set[BrokerId] | None = None) -> None:
         image = self.core.image
         for broker in brokers:
+            self._told.pop(broker.id, None)
             if image.broker(broker.id) != broker:
                 self._apply(register_broker_record(broker))
         for broker_id in sorted(gone or ()):
+            self._told.pop(broker_id, None)
             known = image.broker(broker_id)
             assert known is not None
             self._apply(m.UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=known.epoch))

@@ -6,20 +6,19 @@ that are due at the same time run in the order in which they were set.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
+
+import msgspec
 
 Call = Callable[[int], None]
 
 
-class Deadline:
+class Deadline(msgspec.Struct, eq=False):
     """One call at one time, until it is cancelled."""
 
-    __slots__ = ("at", "call")
-
-    def __init__(self, at: int, call: Call | None) -> None:
-        self.at = at
-        self.call = call
+    at: int
+    call: Call | None
 
     def cancel(self) -> None:
         self.call = None
@@ -33,14 +32,14 @@ class Deadlines:
     def at(self, when: int, call: Call) -> Deadline:
         deadline = Deadline(when, call)
         self._sequence += 1
-        heapq.heappush(self._heap, (when, self._sequence, deadline))
+        heappush(self._heap, (when, self._sequence, deadline))
         return deadline
 
     @property
     def next(self) -> int | None:
         heap = self._heap
         while heap and heap[0][2].call is None:
-            heapq.heappop(heap)
+            heappop(heap)
         return heap[0][0] if heap else None
 
     def run(self, now: int) -> None:
@@ -48,7 +47,7 @@ class Deadlines:
         due: list[Deadline] = []
         heap = self._heap
         while heap and (heap[0][0] <= now or heap[0][2].call is None):
-            due.append(heapq.heappop(heap)[2])
+            due.append(heappop(heap)[2])
         for deadline in due:
             call, deadline.call = deadline.call, None
             if call is not None:

@@ -99,6 +99,9 @@ class _Roles:
     __slots__ = ("_by_host", "_is_new", "_rows")
 
     def __init__(self, image: ClusterImage, roles: Mapping[tuple[str, int], bool]) -> None:
+        self._by_host: dict[int, Rows] = {}
+        if not roles:
+            return
         rows = image.rows_of(roles)
         is_new = np.fromiter(roles.values(), np.bool_, len(roles))
         rows, is_new = rows[rows >= 0], is_new[rows >= 0]

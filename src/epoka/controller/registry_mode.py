@@ -42,7 +42,7 @@ class BrokerState(IntEnum):
     STOPPING = 3
 
 
-_STATES: Final = frozenset(BrokerState)
+_STATES: Final = {state.value: state for state in BrokerState}
 
 
 class RegistryMode:
@@ -174,7 +174,7 @@ class RegistryMode:
         if broker is None:
             # The registry has not told of this life yet; it will.
             return Decision(MetadataHeartbeatResponse(current_state=BrokerState.INITIAL))
-        target = BrokerState(message.target_state)
+        target = _STATES[message.target_state]
         if not broker.fenced:
             self._contact(broker, now)
         if target is BrokerState.STOPPING:

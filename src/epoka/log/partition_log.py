@@ -77,10 +77,8 @@ class PartitionLog:
     __slots__ = (
         "_active",
         "_bases",
-        "_end_offset",
         "_failure",
         "_lock",
-        "_log_start_offset",
         "_now",
         "_on_recovery_point_lowered",
         "_recovery_point",
@@ -88,8 +86,10 @@ class PartitionLog:
         "_segments",
         "_store",
         "config",
+        "end_offset",
         "epochs",
         "high_watermark",
+        "log_start_offset",
         "producers",
         "recovery",
         "topic_id",
@@ -106,8 +106,9 @@ class PartitionLog:
         self.producers = ProducerStates(store)
         self.high_watermark = 0
         self._segments: list[Segment] = []
-        self._end_offset = 0
-        self._log_start_offset = 0
+        self.end_offset = 0
+        """The offset that the next record gets. This and the next are read everywhere and set here alone."""
+        self.log_start_offset = 0
         self._recovery_point = 0
         self._failure: str | None = None
         self._lock = threading.RLock()
@@ -142,7 +143,7 @@ class PartitionLog:
         log._open_segments(now)
         epochs_known = log.epochs.load()
         first_base = log._segments[0].base_offset
-        log._log_start_offset = max(first_base, _read_start_offset(store))
+        log.log_start_offset = max(first_base, _read_start_offset(store))
 
         def relearn(header: BatchHeader) -> None:
             log.epochs.begin(header.partition_leader_epoch, header.base_offset)
@@ -158,18 +159,18 @@ class PartitionLog:
             on_batch=relearn,
         )
         log._set_segments(log._segments)
-        log._end_offset = log._active.next_offset
-        log._recovery_point = min(recovery_point, log._end_offset)
-        if log._log_start_offset > log._end_offset:
-            log._start_over(log._log_start_offset)
+        log.end_offset = log._active.next_offset
+        log._recovery_point = min(recovery_point, log.end_offset)
+        if log.log_start_offset > log.end_offset:
+            log._start_over(log.log_start_offset)
         if epochs_known:
-            log.epochs.truncate_from_end(log._end_offset)
+            log.epochs.truncate_from_end(log.end_offset)
         else:
             log._relearn_epochs()
-        log.epochs.truncate_from_start(log._log_start_offset)
+        log.epochs.truncate_from_start(log.log_start_offset)
         log._load_producers(now)
         log._segment_born_ms = log._birth_of(log._active, now)
-        log.high_watermark = max(log._log_start_offset, min(high_watermark, log._end_offset))
+        log.high_watermark = max(log.log_start_offset, min(high_watermark, log.end_offset))
         return log
 
     def _open_segments(self, now: int) -> None:
@@ -192,7 +193,7 @@ class PartitionLog:
                 self.epochs.begin(header.partition_leader_epoch, header.base_offset)
 
     def _load_producers(self, now: int) -> None:
-        start = self.producers.load_latest(self._log_start_offset, self._end_offset, now)
+        start = self.producers.load_latest(self.log_start_offset, self.end_offset, now)
         for index, segment in enumerate(self._segments):
             if segment is not self._active and self._bases[index + 1] <= start:
                 continue
@@ -213,14 +214,6 @@ class PartitionLog:
         self._active = segments[-1]
 
     # what is there
-
-    @property
-    def log_start_offset(self) -> int:
-        return self._log_start_offset
-
-    @property
-    def end_offset(self) -> int:
-        return self._end_offset
 
     @property
     def recovery_point(self) -> int:
@@ -265,7 +258,7 @@ class PartitionLog:
                 f"leader epoch {leader_epoch}, the log has one of {self.epochs.last_epoch}",
             )
         append_time = now if config.message_timestamp_type == "LogAppendTime" else None
-        offset = self._end_offset
+        offset = self.end_offset
         position = 0
         placed: list[tuple[int, BatchHeader]] = []
         for header in headers:
@@ -288,17 +281,17 @@ class PartitionLog:
             position += header.size
         if position != len(batches) or not placed:
             raise ValueError(f"headers of {position} bytes for batches of {len(batches)} bytes")
-        base_offset = self._end_offset
+        base_offset = self.end_offset
         refused = self._write(batches, placed, now)
         if refused is not None:
             return refused
         return Appended(
-            base_offset, offset - 1, -1 if append_time is None else append_time, self._log_start_offset
+            base_offset, offset - 1, -1 if append_time is None else append_time, self.log_start_offset
         )
 
     def _repeated(self, batch: RememberedBatch) -> Appended:
         append_time = batch.timestamp if self.config.message_timestamp_type == "LogAppendTime" else -1
-        return Appended(batch.first_offset, batch.last_offset, append_time, self._log_start_offset, True)
+        return Appended(batch.first_offset, batch.last_offset, append_time, self.log_start_offset, True)
 
     def _refuses(
         self,
@@ -342,7 +335,7 @@ class PartitionLog:
         if now is not None:
             self._now = now
         placed: list[tuple[int, BatchHeader]] = []
-        expected = self._end_offset
+        expected = self.end_offset
         # An epoch that this broker began as leader and never wrote in says nothing about the present leader,
         # whose older records may still be missing here.
         self.epochs.truncate_from_end(expected)
@@ -376,7 +369,7 @@ class PartitionLog:
         refused = self._write(memoryview(batches)[:length], placed, self._now)
         if refused is not None:
             return refused
-        return Appended(placed[0][1].base_offset, expected - 1, -1, self._log_start_offset)
+        return Appended(placed[0][1].base_offset, expected - 1, -1, self.log_start_offset)
 
     def _write(self, content: Buffer, placed: list[tuple[int, BatchHeader]], now: int) -> Refused | None:
         first, last = placed[0][1], placed[-1][1]
@@ -387,10 +380,10 @@ class PartitionLog:
                 full = not active.has_room(len(content), last.last_offset, config.segment_bytes)
                 if full or (now - self._segment_born_ms >= config.segment_ms and active.size):
                     # Segments join without a gap, which is how recovery knows that none lost its end.
-                    near = last.last_offset - self._end_offset <= MAX_RELATIVE_OFFSET
-                    active = self._roll(now, self._end_offset if near else first.base_offset)
+                    near = last.last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
+                    active = self._roll(now, self.end_offset if near else first.base_offset)
                 active.append(content, placed, now)
-                self._end_offset = last.next_offset
+                self.end_offset = last.next_offset
         except StorageError as error:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         for _position, header in placed:
@@ -398,7 +391,7 @@ class PartitionLog:
                 self.epochs.begin(header.partition_leader_epoch, header.base_offset)
             if header.producer_id >= 0:
                 self.producers.appended(header, header.base_offset, now)
-        if self._end_offset - self._recovery_point >= config.flush_messages:
+        if self.end_offset - self._recovery_point >= config.flush_messages:
             try:
                 self.flush()
             except StorageError as error:
@@ -410,7 +403,7 @@ class PartitionLog:
             old = self._active
             if old.size == 0 and old.base_offset == base_offset:
                 return old
-            self.producers.take_snapshot(self._end_offset)
+            self.producers.take_snapshot(self.end_offset)
             fresh = Segment(self._store, base_offset, self.config.index_interval_bytes, now=now)
             fresh.blob  # noqa: B018  opened here, so that a full disk refuses the append before anything changed
             fresh.load()
@@ -423,7 +416,7 @@ class PartitionLog:
 
     def begin_epoch(self, leader_epoch: int) -> bool:
         """Says that this log has a leader of a new epoch from its end on; False if a later one is known."""
-        return self.epochs.begin(leader_epoch, self._end_offset)
+        return self.epochs.begin(leader_epoch, self.end_offset)
 
     # reading
 
@@ -460,8 +453,8 @@ class PartitionLog:
     def _find(
         self, offset: int, max_bytes: int, up_to_offset: int | None, min_one: bool
     ) -> tuple[Segment, int, int] | None:
-        end = self._end_offset
-        if offset < self._log_start_offset or offset > end:
+        end = self.end_offset
+        if offset < self.log_start_offset or offset > end:
             return None
         limit = end if up_to_offset is None or up_to_offset > end else up_to_offset
         segments = self._segments
@@ -493,8 +486,8 @@ class PartitionLog:
 
     def batches(self, from_offset: int) -> Iterator[tuple[memoryview, BatchHeader]]:
         """Every batch from the one that holds `from_offset` to the end, bytes and header."""
-        offset = max(from_offset, self._log_start_offset)
-        while offset < self._end_offset:
+        offset = max(from_offset, self.log_start_offset)
+        while offset < self.end_offset:
             content = self.read(offset, _READ_AHEAD_BYTES)
             if not content:
                 return
@@ -509,18 +502,18 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int, up_to: int | None = None) -> tuple[int, int, int] | None:
         """Offset, timestamp and leader epoch of the first record at or after a time."""
-        limit = self._end_offset if up_to is None else min(up_to, self._end_offset)
+        limit = self.end_offset if up_to is None else min(up_to, self.end_offset)
         for segment in self._segments:
             if segment.base_offset >= limit:
                 break
-            found = segment.offset_for_timestamp(timestamp, self._log_start_offset, limit)
+            found = segment.offset_for_timestamp(timestamp, self.log_start_offset, limit)
             if found is not None:
                 return found
         return None
 
     def max_timestamp_offset(self, up_to: int | None = None) -> tuple[int, int, int] | None:
         """Offset, timestamp and leader epoch of the first record with the greatest timestamp."""
-        limit = self._end_offset if up_to is None else min(up_to, self._end_offset)
+        limit = self.end_offset if up_to is None else min(up_to, self.end_offset)
         greatest = max(
             (segment.max_timestamp for segment in self._segments if segment.base_offset < limit), default=-1
         )
@@ -531,7 +524,7 @@ class PartitionLog:
             return found
         # The greatest one lies outside what may be seen, so every batch inside has to be asked.
         greatest = -1
-        for _batch, header in self.batches(self._log_start_offset):
+        for _batch, header in self.batches(self.log_start_offset):
             if header.next_offset > limit:
                 break
             greatest = max(greatest, header.max_timestamp)
@@ -539,18 +532,18 @@ class PartitionLog:
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The greatest known epoch not above `epoch` and the offset where it ends."""
-        return self.epochs.end_offset_for_epoch(epoch, self._end_offset)
+        return self.epochs.end_offset_for_epoch(epoch, self.end_offset)
 
     # shrinking
 
     def truncate_to(self, offset: int) -> int:
         """Takes off everything from `offset` on; the new end, which is lower if a batch spans `offset`."""
-        if offset >= self._end_offset:
-            return self._end_offset
+        if offset >= self.end_offset:
+            return self.end_offset
         with self._lock:
-            if offset <= self._segments[0].base_offset or offset < self._log_start_offset:
+            if offset <= self._segments[0].base_offset or offset < self.log_start_offset:
                 self.truncate_fully(offset)
-                return self._end_offset
+                return self.end_offset
             kept = [segment for segment in self._segments if segment.base_offset <= offset]
             cut = kept[-1].position_of(offset)
             # Where the log will end, not where it was asked to: what lies between is written anew, unflushed.
@@ -560,12 +553,12 @@ class PartitionLog:
                 segment.delete()
             self._set_segments(kept)
             self._active.truncate_at(cut)
-            self._end_offset = self._active.next_offset
-            if self._end_offset < self._log_start_offset:
+            self.end_offset = self._active.next_offset
+            if self.end_offset < self.log_start_offset:
                 # The batch that spans the offset also spans the log start, and nothing visible is left.
-                self._start_over(self._log_start_offset)
+                self._start_over(self.log_start_offset)
             self._after_truncation()
-            return self._end_offset
+            return self.end_offset
 
     def truncate_fully(self, start_offset: int) -> None:
         """Throws everything away; the log goes on at `start_offset`."""
@@ -582,13 +575,13 @@ class PartitionLog:
         fresh = Segment(self._store, start_offset, self.config.index_interval_bytes, now=self._now)
         fresh.load()
         self._set_segments([fresh])
-        self._log_start_offset = self._end_offset = start_offset
+        self.log_start_offset = self.end_offset = start_offset
         self._recovery_point = min(self._recovery_point, start_offset)
         self._segment_born_ms = self._now
         self.producers.delete_snapshots(below=start_offset, above=start_offset - 1)
 
     def _after_truncation(self) -> None:
-        end = self._end_offset
+        end = self.end_offset
         self._recovery_point = min(self._recovery_point, end)
         self.high_watermark = min(self.high_watermark, end)
         self.epochs.truncate_from_end(end)
@@ -607,12 +600,12 @@ class PartitionLog:
 
     def delete_records_before(self, offset: int) -> int:
         """Moves the log start up to `offset`, at most to the end. Files go with retention."""
-        target = min(offset, self._end_offset)
-        if target > self._log_start_offset:
+        target = min(offset, self.end_offset)
+        if target > self.log_start_offset:
             self._store.replace(START_OFFSET_FILE, str(target).encode())
-            self._log_start_offset = target
+            self.log_start_offset = target
             self.epochs.truncate_from_start(target)
-        return self._log_start_offset
+        return self.log_start_offset
 
     def apply_retention(self, now: int, high_watermark: int) -> list[Deleted]:
         """Deletes segments whose time is over, and forgets producers that were silent for too long."""
@@ -624,15 +617,15 @@ class PartitionLog:
                 self.config,
                 now=now,
                 high_watermark=high_watermark,
-                log_start_offset=self._log_start_offset,
+                log_start_offset=self.log_start_offset,
             )
             if not doomed:
                 return []
             if doomed[-1][0] is self._active:
-                self._roll(now, self._end_offset)
+                self._roll(now, self.end_offset)
             self._set_segments(self._segments[len(doomed) :])
-            self._log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
-            self.epochs.truncate_from_start(self._log_start_offset)
+            self.log_start_offset = max(self.log_start_offset, self._segments[0].base_offset)
+            self.epochs.truncate_from_start(self.log_start_offset)
             for segment, _deleted in doomed:
                 segment.delete()
             self.producers.delete_snapshots(below=self._segments[0].base_offset)
@@ -714,7 +707,7 @@ class PartitionLog:
     def flush(self) -> None:
         """Everything appended so far is on the disk afterwards. StorageError makes the log refuse appends."""
         with self._lock:
-            end, segments = self._end_offset, self._segments
+            end, segments = self.end_offset, self._segments
         self._flush(segments, end)
 
     def flush_sealed(self) -> bool:
@@ -742,16 +735,16 @@ class PartitionLog:
             raise
         with self._lock:
             # A truncation may have come in between, and what was flushed above its cut is gone.
-            self._recovery_point = max(self._recovery_point, min(end, self._end_offset))
+            self._recovery_point = max(self._recovery_point, min(end, self.end_offset))
 
     def close(self, clean: bool = True) -> None:
         """Lets go of the files. A clean close flushes and writes what makes the next opening quick."""
         if clean:
-            if self._recovery_point < self._end_offset or self._failure is not None:
+            if self._recovery_point < self.end_offset or self._failure is not None:
                 self.flush()
             self._active.save_index()
             self.epochs.save()
-            self.producers.take_snapshot(self._end_offset)
+            self.producers.take_snapshot(self.end_offset)
         for segment in self._segments:
             segment.close()
 

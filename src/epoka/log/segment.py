@@ -99,7 +99,8 @@ class Segment:
 
     @property
     def size(self) -> int:
-        return self.blob.size
+        blob = self._blob
+        return self.blob.size if blob is None else blob.size
 
     @property
     def next_offset(self) -> int:

@@ -130,7 +130,7 @@ class ClusterImage:
         return self._brokers.get(broker_id)  # type: ignore[call-overload, no-any-return]
 
     def topic(self, topic: str | UUID) -> Topic | None:
-        entry = self._entry(topic)
+        entry = self._by_name.get(topic) if isinstance(topic, str) else self._by_id.get(topic)  # type: ignore[call-overload]
         return entry.topic if entry else None
 
     def topics(self) -> list[Topic]:
@@ -211,7 +211,7 @@ class ClusterImage:
 
     def in_order(self, rows: Rows) -> Rows:
         """Rows in the order of topic name and index."""
-        return rows[self.order_of(rows)]
+        return rows[self.order_of(rows)] if len(rows) > 1 else rows
 
     def order_of(self, rows: Rows) -> Rows:
         """Where in `rows` the first one stands by topic name and index, then the second, and so on."""

@@ -150,6 +150,9 @@ class Keeper:
         self._last_ms: dict[int, int] = {}
         """A session tells in order: when the last thing told to a life arrives."""
         self._settings: Settings | None = None
+        self._settings_of: ClusterImage | None = None
+        self._settings_at = -1
+        """Where they were read last: without a record they do not change."""
 
     # Sessions.
 
@@ -401,8 +404,12 @@ class Keeper:
 
     def controller_acted(self, process: Process) -> None:
         """Whoever changed settings has them told to everybody."""
-        if FEATURE_NAME not in self.image.features:
+        image = self.image
+        if image is self._settings_of and image.offset == self._settings_at:
             return
+        if FEATURE_NAME not in image.features:
+            return
+        self._settings_of, self._settings_at = image, image.offset
         now = self._read_settings()
         if now != self._settings:
             self._settings = now

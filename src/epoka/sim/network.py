@@ -13,6 +13,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from epoka.model.events import Disconnected, Peer, Reply, Request
 from epoka.wire import codec
 from epoka.wire.encoded import Encoded
@@ -26,37 +28,23 @@ Delay = Callable[[int, int, Any], int]
 """From sender, receiver and message to milliseconds."""
 
 
-class Call:
+class Call(msgspec.Struct, eq=False):
     """One request and its answer."""
 
-    __slots__ = (
-        "answer",
-        "answer_held",
-        "answered",
-        "connection",
-        "done",
-        "held",
-        "message",
-        "on_answer",
-        "token",
-        "version",
-    )
-
-    def __init__(self, connection: Connection, token: int, message: Any, version: int) -> None:
-        self.connection = connection
-        self.token = token
-        self.message = message
-        self.version = version
-        self.answer: Any = None
-        self.answered = False
-        self.done = False
-        """True once the asker has heard the answer, or that there is none."""
-        self.held = False
-        """Held back on purpose: it then reaches whoever lives at the address."""
-        self.answer_held = False
-        """The same of its answer: it then reaches the asker, though the connection may be gone by then."""
-        self.on_answer: Answered | None = None
-        """For askers that are not cores."""
+    connection: Connection
+    token: int
+    message: Any
+    version: int
+    answer: Any = None
+    answered: bool = False
+    done: bool = False
+    """True once the asker has heard the answer, or that there is none."""
+    held: bool = False
+    """Held back on purpose: it then reaches whoever lives at the address."""
+    answer_held: bool = False
+    """The same of its answer: it then reaches the asker, though the connection may be gone by then."""
+    on_answer: Answered | None = None
+    """For askers that are not cores."""
 
 
 class Way:
@@ -154,6 +142,8 @@ class Network:
         self.reset_chance = 0.0
         self.confuses_replies = False
         """A mutant: an answer that comes too late is taken for that to the newest request of its kind."""
+        self._opened: tuple[Encoded | None, Any] = (None, None)
+        """The last message that was bytes already; it goes to several receivers, one after the other."""
         self._stuck: dict[Way, None] = {}
         self._number = 0
 
@@ -172,7 +162,9 @@ class Network:
         if self.through_codec:
             message = through_the_codec(message, version)
         elif type(message) is Encoded:
-            message = codec.opened(message)
+            if message is not self._opened[0]:
+                self._opened = (message, codec.opened(message))
+            message = self._opened[1]
         call = Call(connection, token, message, version)
         connection.calls.append(call)
         world = self.world

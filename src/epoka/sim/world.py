@@ -605,9 +605,9 @@ class World:
                 call = process.askers.pop(effect.token, None)  # type: ignore[union-attr]
                 if call is not None:
                     self.network.respond(call, effect.message)  # type: ignore[union-attr]
-            elif isinstance(effect, Report):
+            elif kind is Report:
                 if self.keeps_ledger:
-                    self.ledger.append(effect.event)
+                    self.ledger.append(effect.event)  # type: ignore[union-attr]
             elif isinstance(effect, Hangup):
                 call = process.askers.pop(effect.token, None)
                 if call is not None:
@@ -683,14 +683,14 @@ class World:
 
     def all_active(self) -> bool:
         """Every broker that lives serves, and knows that every other one does."""
-        living = [process for process in self.processes() if process.is_broker]
+        living = self.brokers()
+        for process in living:
+            if not process.core.lifecycle.serving():
+                return False
         return all(
-            process.core.lifecycle.serving()
-            and all(
-                (known := process.core.image.broker(other.node_id)) is not None and known.active
-                for other in living
-            )
+            (known := process.core.image.broker(other.node_id)) is not None and known.active
             for process in living
+            for other in living
         )
 
     def partition(self, topic: str, index: int = 0) -> PartitionState:
