@@ -87,6 +87,7 @@ def test_the_version_is_told_in_both_ways() -> None:
         (["broker"], "--config"),
         (["topic", "list", "--bootstrap", "nowhere"], "host:port"),
         (["topic", "create"], "TOPIC"),
+        (["topic", "describe", "a[.", "--bootstrap", "localhost:1"], "no regular expression"),
         (["topic", "create", "t", "--config", "x", "--bootstrap", "localhost:1"], "key=value"),
         (["status", "--bootstrap", "localhost:1", "--data", "/tmp"], "give one"),
         (["node", "bounce", "one"], "NODE"),

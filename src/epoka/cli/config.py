@@ -83,8 +83,9 @@ def _alter(
     data: Path | None,
     json: bool,
 ) -> int:
+    named = _named(kind, name)
     with asking(bootstrap, data) as client:
-        alter_settings(client, KINDS[kind], _named(kind, name), changes)
+        alter_settings(client, KINDS[kind], named, changes)
     if json:
         say_json({"kind": kind, "name": name, "changed": [each.name for each in changes]})
     else:

@@ -187,8 +187,9 @@ def describe_topic(
     filters = [test for asked, test in wanted if asked]
     if len(filters) > 1:
         usage("the filters exclude each other; give one")
+    fits = _matching(name)
     with asking(bootstrap, data) as client:
-        topics = _wanted_topics(client, name, internal)
+        topics = _wanted_topics(client, name, fits, internal)
         settings = _settings(client, [each.name or "" for each in topics])
     told = []
     whole = True
@@ -261,10 +262,11 @@ def _add_partitions(
     check(result.error_code, result.error_message, f"{name} got no new partitions")
 
 
-def _wanted_topics(client: ClusterClient, pattern: str | None, internal: bool) -> list[MetadataResponseTopic]:
+def _wanted_topics(
+    client: ClusterClient, pattern: str | None, fits: Callable[[str], bool], internal: bool
+) -> list[MetadataResponseTopic]:
     if pattern is not None and re.fullmatch(r"[\w.-]+", pattern) and not re.search(r"[.]", pattern):
         return [topic_named(client, pattern)]
-    fits = _matching(pattern)
     found = [
         each
         for each in client.metadata(None).topics
