@@ -43,6 +43,12 @@ def _command_line() -> list[Figure]:
     return command_line.run()
 
 
+def _dashboard() -> list[Figure]:
+    from benchmarks import dashboard
+
+    return dashboard.run()
+
+
 def _fixture() -> list[Figure]:
     from benchmarks import fixture
 
@@ -76,6 +82,7 @@ def _simulator() -> list[Figure]:
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "codec": _codec,
     "command_line": _command_line,
+    "dashboard": _dashboard,
     "fixture": _fixture,
     "fleet": _fleet,
     "log_mode": _log_mode,

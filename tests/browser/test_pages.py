@@ -28,6 +28,17 @@ def show(page: Any, name: str, ready: str) -> None:
     page.wait_for_selector(ready)
 
 
+def moment(page: Any) -> str:
+    """Which moment of the past is shown, in milliseconds, or `live`; nothing while it is being fetched."""
+    shown = page.evaluate("""() => {
+      const parts = ["brokers", "partitions", "decisions", "events"];
+      const at = parts.map((name) => document.querySelector(`.past-${name}`)?.dataset.at);
+      const wanted = location.hash.split("/")[2] ?? "live";
+      return at.every((each) => each === wanted) ? wanted : "";
+    }""")
+    return str(shown)
+
+
 def press(page: Any, broker: int, verb: str) -> None:
     """A fault button of a broker, as a person presses it."""
     row = page.locator(f'tr[data-key="broker-{broker}"]')
@@ -335,34 +346,29 @@ def test_the_past_is_scrubbed_by_slider_steps_and_keys(page: Any, cluster: Clust
     page.keyboard.press("7")
     page.wait_for_selector(f".past-brokers .card.active[data-broker='2']:has-text('generation {new}')")
     page.wait_for_selector(".live[aria-pressed=true]")
-    killed = page.locator(".past-events li:has-text('killed broker 2 for an unclean bounce')").first
-    # Step by step back to the kill, which may be more than a page of events away.
-    for _ in range(200):
-        if (
-            page.locator(".past-events li")
-            .first.inner_text()
-            .endswith("killed broker 2 for an unclean bounce")
-        ):
-            break
-        before = page.evaluate("location.hash")
+    told = page.locator(".past-events li").first
+    # Step by step back to the kill.
+    while not told.inner_text().endswith("killed broker 2 for an unclean bounce"):
+        before = moment(page)
         page.keyboard.press("[")
-        page.wait_for_function("(before) => location.hash !== before", arg=before)
-        at = page.evaluate("location.hash.split('/')[2]")
-        page.wait_for_function("(at) => document.querySelector('.past-events').dataset.at === at", arg=at)
-    assert killed.is_visible()
+        wait_until(lambda before=before: moment(page) not in (before, ""), "a step back")
+        assert before in ("", "live") or int(moment(page)) < int(before)
     page.wait_for_selector(f".past-brokers .card.down[data-broker='2']:has-text('generation {old}')")
     page.wait_for_selector(".moment.then")
     page.wait_for_selector(".past-chart .cursor", state="attached")
     page.screenshot(path=str(PICTURES / "past.png"), full_page=True)
     # A click into the chart chooses a moment, and so does the slider by keyboard.
+    stepped = moment(page)
     box = page.locator(".past-chart svg").bounding_box()
     page.mouse.click(box["x"] + 95, box["y"] + 10)
-    page.wait_for_function("location.hash.startsWith('#/past/')")
-    chosen = int(page.evaluate("location.hash.split('/')[2]"))
+    wait_until(lambda: moment(page) not in (stepped, ""), "the moment that was clicked")
+    chosen = int(moment(page))
+    assert chosen < int(stepped)
     page.locator(".scrubber").focus()
     page.keyboard.press("PageUp")
-    page.wait_for_function("(before) => Number(location.hash.split('/')[2]) > before", arg=chosen)
+    wait_until(lambda: moment(page).isdecimal() and int(moment(page)) > chosen, "the slider to move")
     page.select_option("main select[aria-label=Only]", "all")
+    page.fill("input[aria-label='Search topics']", "orders")
     page.click("button.live")
     page.wait_for_selector(".live[aria-pressed=true]")
     page.wait_for_selector(".past-partitions tr:has-text('orders-0')")

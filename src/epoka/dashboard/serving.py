@@ -24,13 +24,22 @@ class Dashboard:
     """Serves from the moment it is made until it is closed."""
 
     def __init__(
-        self, folder: Path, port: int = 0, *, allow_faults: bool = False, nodes: NodeStates | None = None
+        self,
+        folder: Path,
+        port: int = 0,
+        *,
+        allow_faults: bool = False,
+        nodes: NodeStates | None = None,
+        observer: Observer | None = None,
     ) -> None:
-        """`folder` is the data directory of the cluster; `port` 0 takes any that is free."""
+        """`folder` is the data directory of the cluster; `port` 0 takes any that is free.
+
+        An `observer` of one's own shows what it likes, for whoever measures the pages.
+        """
         self._socket = _bound(port)
         self.port = int(self._socket.getsockname()[1])
         self._secrets = Secrets()
-        self.observer = Observer(folder, nodes)
+        self.observer = observer or Observer(folder, nodes)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 build(self.observer, self._secrets, self.port, allow_faults=allow_faults),

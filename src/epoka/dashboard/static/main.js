@@ -2,35 +2,48 @@
 import { h, lasting, redraw } from "/static/dom.js";
 import { connect, now, on, store } from "/static/store.js";
 import { overview } from "/static/overview.js";
-import { brokers } from "/static/brokers.js";
-import { generations } from "/static/generations.js";
-import { decisions } from "/static/decisions.js";
-import { topics } from "/static/topics.js";
-import { groups } from "/static/groups.js";
-import { past } from "/static/past.js";
 import { closePanel } from "/static/panel.js";
 
 const PAGES = [
-  ["overview", "Overview", overview],
-  ["brokers", "Brokers", brokers],
-  ["generations", "Generations", generations],
-  ["decisions", "Decisions", decisions],
-  ["topics", "Topics", topics],
-  ["groups", "Groups", groups],
-  ["past", "Past", past],
+  ["overview", "Overview"],
+  ["brokers", "Brokers"],
+  ["generations", "Generations"],
+  ["decisions", "Decisions"],
+  ["topics", "Topics"],
+  ["groups", "Groups"],
+  ["past", "Past"],
 ];
+// The first page is there at once; the others are fetched when they are wanted, or when there is time.
+const loaded = new Map([["overview", overview]]);
 const main = document.getElementById("main");
 let leave = () => {};
 let shown = "";
+let routed = 0;
 
-function route() {
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+async function load(name) {
+  if (!loaded.has(name)) loaded.set(name, (await import(`/static/${name}.js`))[name]);
+  return loaded.get(name);
+}
+
+const missing = (error) => (host) => host.append(h("p", { class: "bad" }, `The page could not be fetched: ${error.message}`));
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+async function route() {
+  const mine = ++routed;
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const page = PAGES.find(([key]) => key === name) ?? PAGES[0];
   leave();
+  leave = () => {};
   closePanel();
   const host = h("div", { class: `page ${page[0]}` });
   main.replaceChildren(host);
-  leave = page[2](host, rest) ?? (() => {});
   if (shown !== page[0]) main.scrollTo?.(0, 0);
   shown = page[0];
   document.title = `${page[1]} · Epoka`;
@@ -41,6 +54,8 @@ function route() {
     ),
   );
   document.querySelector("#nav [aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
+  const show = loaded.get(page[0]) ?? (await load(page[0]).catch((error) => missing(error)));
+  if (mine === routed) leave = show(host, rest) ?? (() => {});
 }
 
 function link() {
@@ -119,3 +134,8 @@ on("state", stale);
 setInterval(stale, 1000);
 connect();
 route();
+// A server that is gone could give no page any more.
+const all = on("anew", () => {
+  all();
+  setTimeout(() => PAGES.forEach(([name]) => load(name).catch(() => {})), 500);
+});
