@@ -191,6 +191,19 @@ def test_an_event_that_was_written_twice_counts_once(told: Told) -> None:
     assert len(History([*told.events, *told.events]).events) == 2
 
 
+def test_events_that_come_late_take_their_place(told: Told) -> None:
+    told.born(2, 5)
+    killed = told.fault("kill", 2, "killed broker 2")
+    told.fence(2, 5)
+    grown = History(told.events[:1])
+    assert grown.why_broker(2).state.endswith("is registered and not yet unfenced")
+    grown.add(each for each in told.events if each is not killed)
+    # Nodes write at their own pace, and who looks twice finds some of it twice.
+    grown.add([killed, told.events[0]])
+    assert grown.events == told.history.events
+    assert grown.why_broker(2) == told.history.why_broker(2)
+
+
 def test_causes_in_a_circle_come_to_an_end(told: Told) -> None:
     told("fenced", broker=1, broker_epoch=1, cause=2)
     told("fenced", broker=1, broker_epoch=1, cause=1)

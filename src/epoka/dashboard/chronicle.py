@@ -48,8 +48,13 @@ class Placement(msgspec.Struct, frozen=True):
 
     event: LedgerEvent
     """The last change before that moment."""
-    out: tuple[int, ...]
-    """Brokers that had been in sync and were not any more."""
+    members: tuple[int, ...]
+    """Brokers that had been in sync."""
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        """Those that were not any more."""
+        return tuple(each for each in self.members if each not in self.event.isr)
 
 
 class Chronicle:
@@ -57,8 +62,14 @@ class Chronicle:
         self._most = most_events
         self._lock = threading.Lock()
         self._events: list[LedgerEvent] = []
-        self._history: tuple[int, History] | None = None
-        self._last_placements: dict[str, dict[int, LedgerEvent]] = {}
+        self._asking = threading.Lock()
+        self._placing = threading.Lock()
+        self._history: History | None = None
+        self._told_of = 0
+        """So many of the events are in the history; it is extended when somebody asks, under `_asking`."""
+        self._placed: tuple[int, int, dict[tuple[str, int], Placement]] | None = None
+        self._last_ms = 0
+        self._last_placements: dict[str, dict[int, Placement]] = {}
         self._last_lives: dict[tuple[str, int], LedgerEvent] = {}
         """Of what was forgotten: the last word on every partition, and on every broker and the controller."""
         self._sort_anew([])
@@ -71,6 +82,7 @@ class Chronicle:
             return
         with self._lock:
             self._events.extend(events)
+            self._last_ms = max(self._last_ms, *(event.time_ms for event in events))
             self.version += 1
             if len(self._events) > self._most:
                 kept = self._events[-self._most * 3 // 4 :]
@@ -78,6 +90,7 @@ class Chronicle:
                 self.forgotten += len(gone)
                 self._sum_up(gone)
                 self._sort_anew(kept)
+                self._told_of = -1
             else:
                 self._sort(events)
 
@@ -118,24 +131,35 @@ class Chronicle:
 
     def placements(self, until_ms: int) -> dict[tuple[str, int], Placement]:
         """Every partition that existed at a moment."""
+        with self._placing:
+            with self._lock:
+                key = (self.version, min(until_ms, self._last_ms))
+            if self._placed is None or self._placed[:2] != key:
+                self._placed = (*key, self._place(until_ms))
+            return self._placed[2]
+
+    def _place(self, until_ms: int) -> dict[tuple[str, int], Placement]:
         with self._lock:
-            changes = {
-                (topic, index): [event]
+            found = {
+                (topic, index): placement
                 for topic, partitions in self._last_placements.items()
-                for index, event in partitions.items()
+                for index, placement in partitions.items()
+                if placement.event.time_ms <= until_ms
             }
-            for key, events in self._placements.items():
-                changes.setdefault(key, []).extend(events)
-            deleted = {topic: list(times) for topic, times in self._deleted.items()}
-        found = {}
-        for (topic, index), events in changes.items():
-            placement = _placement(events, until_ms)
-            if placement is None:
-                continue
-            since = placement.event.time_ms
-            if not any(since <= each <= until_ms for each in deleted.get(topic, ())):
-                found[topic, index] = placement
-        return found
+            for key, changes in self._placements.items():
+                for placement in reversed(changes):
+                    if placement.event.time_ms <= until_ms:
+                        found[key] = placement
+                        break
+            deleted = {
+                topic: max((each for each in times if each <= until_ms), default=-1)
+                for topic, times in self._deleted.items()
+            }
+        return {
+            key: placement
+            for key, placement in found.items()
+            if placement.event.time_ms > deleted.get(key[0], -1)
+        }
 
     def last_standing(self) -> dict[int, LedgerEvent]:
         """The controller's last word on every broker."""
@@ -161,44 +185,48 @@ class Chronicle:
             return self._refusals
 
     def find(self, node: int, event_id: int) -> LedgerEvent | None:
-        history = self._told()
-        return next((e for e in reversed(history.events) if (e.node, e.event_id) == (node, event_id)), None)
+        with self._lock:
+            newest = self._events[::-1]
+        return next((each for each in newest if (each.node, each.event_id) == (node, event_id)), None)
 
     def why(self, event: LedgerEvent) -> list[Step]:
-        return list(self._told().chain(event))
+        with self._asking:
+            return list(self._told().chain(event))
 
     def why_broker(self, broker: int) -> Answer:
-        return self._told().why_broker(broker)
+        with self._asking:
+            return self._told().why_broker(broker)
 
     def partition_history(
         self, topic: str, partition: int, most: int = 200
     ) -> list[tuple[LedgerEvent, list[Step]]]:
         """Every change of a partition, newest first, the first ones with the chain that led to each."""
-        history = self._told()
         with self._lock:
             changes = self._placements.get((topic, partition), ())
-            newest = list(islice(reversed(changes), most))
-        return [
-            (event, list(history.chain(event))[1:] if at < MOST_CAUSED else [])
-            for at, event in enumerate(newest)
-        ]
+            newest = [placement.event for placement in islice(reversed(changes), most)]
+        with self._asking:
+            history = self._told()
+            return [
+                (event, list(history.chain(event))[1:] if at < MOST_CAUSED else [])
+                for at, event in enumerate(newest)
+            ]
 
     def _told(self) -> History:
         with self._lock:
-            version, events = self.version, list(self._events)
-            known = self._history
-        if known is not None and known[0] == version:
-            return known[1]
-        history = History(events)
-        with self._lock:
-            self._history = (version, history)
-        return history
+            anew = self._history is None or self._told_of < 0
+            fresh = self._events[0 if anew else self._told_of :]
+            self._told_of = len(self._events)
+        if self._history is None or anew:
+            self._history = History(fresh)
+        else:
+            self._history.add(fresh)
+        return self._history
 
     def _sort_anew(self, events: list[LedgerEvent]) -> None:
         self._events = events
         self._life: deque[LedgerEvent] = deque()
         self._verdicts: list[LedgerEvent] = []
-        self._placements: dict[tuple[str, int], list[LedgerEvent]] = {}
+        self._placements: dict[tuple[str, int], list[Placement]] = {}
         self._standing: dict[int, LedgerEvent] = {
             event.broker: event for event in self._last_lives.values() if event.kind in STANDING
         }
@@ -206,10 +234,14 @@ class Chronicle:
         self._refusals = 0
         self._sort(events)
 
+    def _forgotten_placement(self, event: LedgerEvent) -> Placement | None:
+        return self._last_placements.get(event.topic, {}).get(event.partition)
+
     def _sum_up(self, events: Iterable[LedgerEvent]) -> None:
         for event in events:
             if event.kind in PLACEMENT:
-                self._last_placements.setdefault(event.topic, {})[event.partition] = event
+                last = self._last_placements.setdefault(event.topic, {})
+                last[event.partition] = _placed(last.get(event.partition), event)
             elif event.kind == "topic-deleted":
                 self._last_placements.pop(event.topic, None)
             elif event.kind == "registered":
@@ -226,7 +258,9 @@ class Chronicle:
                 self._verdicts.append(event)
                 self._refusals += event.verdict in REFUSALS
             elif event.kind in PLACEMENT:
-                self._placements.setdefault((event.topic, event.partition), []).append(event)
+                changes = self._placements.setdefault((event.topic, event.partition), [])
+                last = changes[-1] if changes else self._forgotten_placement(event)
+                changes.append(_placed(last, event))
             elif event.kind in LIFE:
                 self._life.append(event)
                 if event.kind in STANDING:
@@ -235,23 +269,15 @@ class Chronicle:
                 self._deleted.setdefault(event.topic, []).append(event.time_ms)
 
 
-def _placement(events: Sequence[LedgerEvent], until_ms: int) -> Placement | None:
-    """Where a partition was, from its changes."""
-    last: LedgerEvent | None = None
-    members: dict[int, None] = {}
-    for event in events:
-        if event.time_ms > until_ms:
-            continue
-        # The ledger names no replicas. Who was in sync is one, until a reassignment says otherwise.
-        if "reassignment" in (event.kind, *event.detail.split()) or not event.isr_before:
-            members.clear()
-        else:
-            members.update(dict.fromkeys(event.isr_before))
-        members.update(dict.fromkeys(event.isr))
-        last = event
-    if last is None:
-        return None
-    return Placement(last, tuple(each for each in members if each not in last.isr))
+def _placed(before: Placement | None, event: LedgerEvent) -> Placement:
+    """Where a partition is after one more change."""
+    # The ledger names no replicas. Who was in sync is one, until a reassignment says otherwise.
+    anew = event.kind == "reassignment" or "reassignment" in event.detail or not event.isr_before
+    if anew or (before is None and event.isr_before == event.isr):
+        return Placement(event, event.isr)
+    members = event.isr_before if before is None else before.members
+    more = [each for each in event.isr if each not in members]
+    return Placement(event, (*members, *more) if more else members)
 
 
 def told(event: LedgerEvent) -> dict[str, Any]:

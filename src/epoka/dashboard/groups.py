@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +13,8 @@ from epoka.client.groups import committed, describe, list_groups
 from epoka.dashboard.offsets import ends
 from epoka.model.image import ClusterImage
 
+PATIENCE_S: Final = 5.0
+"""After this no more groups of a page are asked for."""
 MOST_MEMBERS: Final = 200
 MOST_COUNTED: Final = 5_000
 """Partitions whose lag is added up for one group; beyond that the sum is left open."""
@@ -23,8 +26,12 @@ def groups_page(
     wanted = query.casefold()
     found = [line for line in list_groups(client) if not wanted or wanted in line.group.casefold()]
     rows = []
+    deadline = time.monotonic() + PATIENCE_S
     for line in found[page * size : (page + 1) * size]:
         row: dict[str, Any] = {**msgspec.to_builtins(line), "members": None, "lag": None, "partitions": None}
+        if time.monotonic() > deadline:
+            rows.append({**row, "problem": "the brokers are slow; open it to ask again"})
+            continue
         try:
             known, offsets = describe(client, line.group), committed(client, line.group)
             row["members"], row["partitions"] = len(known.members), len(offsets)

@@ -9,6 +9,7 @@ in, steps out. Nothing is guessed: where the ledger says no more, the chain ends
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -50,10 +51,23 @@ class History:
 
     def __init__(self, events: Iterable[LedgerEvent]) -> None:
         # The topic may hold an event twice; its node and id tell.
-        unique = {(event.node, event.event_id, event.kind, event.time_ms): event for event in events}
-        self.events = sorted(unique.values(), key=lambda each: (each.time_ms, each.node, each.event_id))
+        self._unique = {_identity(event): event for event in events}
+        self.events = sorted(self._unique.values(), key=_order)
         self._place = {id(event): at for at, event in enumerate(self.events)}
         self._by_id = {(event.node, event.event_id): event for event in self.events if event.event_id >= 0}
+
+    def add(self, events: Iterable[LedgerEvent]) -> None:
+        """More events, most of them later than what is known: nodes write at their own pace."""
+        for event in sorted(events, key=_order):
+            if _identity(event) in self._unique:
+                continue
+            self._unique[_identity(event)] = event
+            at = bisect_right(self.events, _order(event), key=_order)
+            self.events.insert(at, event)
+            for place in range(at, len(self.events)):
+                self._place[id(self.events[place])] = place
+            if event.event_id >= 0:
+                self._by_id[event.node, event.event_id] = event
 
     def why_broker(self, broker: int) -> Answer:
         """What the controller last decided about a broker, what the broker did itself since, and why."""
@@ -292,6 +306,14 @@ _CONCLUSIONS: Final[dict[str, Callable[[History, LedgerEvent], list[LedgerEvent 
     "self-fenced": History._of_self_fencing,
     "verdict": History._of_verdict,
 }
+
+
+def _identity(event: LedgerEvent) -> tuple[int, int, str, int]:
+    return (event.node, event.event_id, event.kind, event.time_ms)
+
+
+def _order(event: LedgerEvent) -> tuple[int, int, int]:
+    return (event.time_ms, event.node, event.event_id)
 
 
 def _is(kind: str, broker: int) -> Callable[[LedgerEvent], bool]:
