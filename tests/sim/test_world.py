@@ -91,6 +91,24 @@ def test_what_is_held_reaches_the_next_life_of_its_receiver(world: World) -> Non
     world.run_until(lambda: world.partition("t").isr == (1, 2))
 
 
+def test_a_proposal_that_is_slow_is_not_given_up_with_a_heartbeat_behind_it() -> None:
+    world = World(mode="zookeeper")
+    client.create_topic(world, "t", (1, 2, 3))
+    world.run_until(lambda: world.leads(1, "t"))
+    proposals = world.hold("AlterPartitionRequest", to=CONTROLLER)
+    world.cut(1, 3)
+    client.producing(world, 1, "t", b"one")
+    world.run_until(lambda: bool(proposals.messages))
+    leader = world.broker(1)
+    for _ in range(5):
+        heard_ms = leader.lifecycle.last_contact_ms
+        world.run(leader.config.heartbeat_interval_ms + 10)
+        assert leader.lifecycle.last_contact_ms > heard_ms
+    assert len(proposals.messages) == 1
+    proposals.release()
+    world.run_until(lambda: world.partition("t").isr == (1, 2))
+
+
 def test_the_controller_comes_back_with_everything_it_had_decided(world: World) -> None:
     before = world.partition("t")
     world.bounce(CONTROLLER, LOSE)

@@ -21,6 +21,8 @@ INACTIVE, ACTIVE, STOPPING = 1, 2, 3
 """KIP-343's states; 0 is what a controller answers that has not heard of the broker yet."""
 
 SHUTDOWN_RETRY_MS = 200
+HEARTBEAT_LANE = 4
+"""A proposal waits for ZooKeeper. It makes no heartbeat late, and is not given up with one that was."""
 
 
 class RegistryLife(Lifecycle):
@@ -91,7 +93,12 @@ class RegistryLife(Lifecycle):
             broker_id=self.core.config.broker_id, incarnation_id=self.broker_epoch, target_state=target
         )
         self.core.send(
-            CONTROLLER, request, 0, self._beaten, timeout_ms=self.core.config.heartbeat_interval_ms
+            CONTROLLER,
+            request,
+            0,
+            self._beaten,
+            lane=HEARTBEAT_LANE,
+            timeout_ms=self.core.config.heartbeat_interval_ms,
         )
 
     def _beaten(self, reply: metadata_heartbeat.MetadataHeartbeatResponse | None, now: int) -> None:
