@@ -94,6 +94,9 @@ class BrokerCore:
 
     @property
     def deadline(self) -> int | None:
+        heap = self.deadlines.heap
+        if heap and heap[0][2].call is not None:
+            return heap[0][0]
         return self.deadlines.next
 
     def start(self, now: int) -> list[Effect]:

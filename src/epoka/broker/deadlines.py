@@ -26,18 +26,19 @@ class Deadline(msgspec.Struct, eq=False):
 
 class Deadlines:
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Deadline]] = []
+        self.heap: list[tuple[int, int, Deadline]] = []
+        """For whoever only wants to see what is first."""
         self._sequence = 0
 
     def at(self, when: int, call: Call) -> Deadline:
         deadline = Deadline(when, call)
         self._sequence += 1
-        heappush(self._heap, (when, self._sequence, deadline))
+        heappush(self.heap, (when, self._sequence, deadline))
         return deadline
 
     @property
     def next(self) -> int | None:
-        heap = self._heap
+        heap = self.heap
         while heap and heap[0][2].call is None:
             heappop(heap)
         return heap[0][0] if heap else None
@@ -45,7 +46,7 @@ class Deadlines:
     def run(self, now: int) -> None:
         """Run what is due; a call that sets a deadline for this very moment waits for the next wake-up."""
         due: list[Deadline] = []
-        heap = self._heap
+        heap = self.heap
         while heap and (heap[0][0] <= now or heap[0][2].call is None):
             due.append(heappop(heap)[2])
         for deadline in due:

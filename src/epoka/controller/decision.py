@@ -12,7 +12,7 @@ from epoka.model.ledger import LedgerEvent
 from epoka.model.records import MetadataRecord
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """Nothing in it has happened yet. Without records there is nothing to write."""
 
     response: Any = None

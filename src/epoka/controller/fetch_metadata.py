@@ -23,7 +23,7 @@ from epoka.wire.messages.fetch_metadata import (
 )
 
 
-class Parked(msgspec.Struct, frozen=True):
+class Parked(msgspec.Struct, frozen=True, gc=False):
     """A reader that waits at the end of the log."""
 
     token: int

@@ -34,7 +34,7 @@ class Standing(Enum):
     """Fenced, and told to shut down now."""
 
 
-class Heartbeat(msgspec.Struct, frozen=True):
+class Heartbeat(msgspec.Struct, frozen=True, gc=False):
     """The decision on a heartbeat, and the standing it leads to; None when the heartbeat was refused."""
 
     decision: Decision

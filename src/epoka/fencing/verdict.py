@@ -16,7 +16,7 @@ from epoka.wire.error_codes import ErrorCode
 P = ParamSpec("P")
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """The outcome of one rule: accepted, or refused with what was given and what was expected."""
 
     rule: str

@@ -43,7 +43,7 @@ class ProducerEntry(msgspec.Struct, array_like=True):
     transaction_first_offset: int = -1
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """An append that was not made: a value, not an exception."""
 
     code: ErrorCode

@@ -3,6 +3,9 @@
 A core is called with `handle(event, now)` and answers with effects, in the order in which they must take
 place: an effect behind an append leaves only when the append is as durable as the effect promises. A core
 also has a `deadline`; the runtime sends `Wake` when that time has come. Nothing here does I/O.
+
+What comes and goes with every request is kept from the collector (`gc=False`): values refer to values, so no
+circle can run through them.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ CONTROLLER = -1
 """The address of whichever node is the controller now; the runtime finds it."""
 
 
-class Peer(msgspec.Struct, frozen=True):
+class Peer(msgspec.Struct, frozen=True, gc=False):
     """Who sent a request: which door they came through, and who they are."""
 
     control: bool = False
@@ -30,7 +33,7 @@ class Peer(msgspec.Struct, frozen=True):
     """A number that is unique among the node's connections."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """A decoded request; `token` names it until it is answered."""
 
     token: int
@@ -39,18 +42,18 @@ class Request(msgspec.Struct, frozen=True):
     peer: Peer
 
 
-class Reply(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """The answer to a `Send`, or None when the connection failed or the time was up."""
 
     token: int
     message: Any | None
 
 
-class Wake(msgspec.Struct, frozen=True):
+class Wake(msgspec.Struct, frozen=True, gc=False):
     """The core's deadline has come."""
 
 
-class Disconnected(msgspec.Struct, frozen=True):
+class Disconnected(msgspec.Struct, frozen=True, gc=False):
     """A connection is gone: whatever waited for it need not be answered."""
 
     connection: int
@@ -133,21 +136,21 @@ Event = (
 )
 
 
-class Respond(msgspec.Struct, frozen=True):
+class Respond(msgspec.Struct, frozen=True, gc=False):
     """Answer request `token`; None closes the books without a word (acks=0)."""
 
     token: int
     message: Any | None
 
 
-class Hangup(msgspec.Struct, frozen=True):
+class Hangup(msgspec.Struct, frozen=True, gc=False):
     """Close the connection of request `token` instead of answering."""
 
     token: int
     reason: str
 
 
-class Send(msgspec.Struct, frozen=True):
+class Send(msgspec.Struct, frozen=True, gc=False):
     """Ask another node; its answer comes back as `Reply(token, ...)`."""
 
     to: int
@@ -159,7 +162,7 @@ class Send(msgspec.Struct, frozen=True):
     """Requests of one lane keep their order; another lane is another connection: long polls block nobody."""
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, gc=False):
     """Write an event into the ledger."""
 
     event: LedgerEvent

@@ -41,14 +41,14 @@ class Topic(NamedTuple):
     id: TopicId
 
 
-class PartitionRef(msgspec.Struct, frozen=True):
+class PartitionRef(msgspec.Struct, frozen=True, gc=False):
     """The name of a partition."""
 
     topic: Topic
     index: int
 
 
-class Delta(msgspec.Struct, frozen=True):
+class Delta(msgspec.Struct, frozen=True, gc=False):
     """What a run of records changed, in the order in which it was first touched."""
 
     first_offset: int

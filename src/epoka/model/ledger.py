@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 
-class LedgerEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+class LedgerEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One thing that happened. Fields that do not apply keep their default and are not written."""
 
     kind: str

@@ -17,20 +17,20 @@ WITH_HEARTBEATS = 5
 asks for more (KIP-343); an older one is always active."""
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class Endpoint(msgspec.Struct, frozen=True, gc=False):
     name: str
     host: str
     port: int
     security_protocol: int = 0
 
 
-class Feature(msgspec.Struct, frozen=True):
+class Feature(msgspec.Struct, frozen=True, gc=False):
     name: str
     min_supported_version: int
     max_supported_version: int
 
 
-class BrokerRegistration(msgspec.Struct, frozen=True):
+class BrokerRegistration(msgspec.Struct, frozen=True, gc=False):
     """One life of a broker, as the metadata log tells it."""
 
     id: BrokerId

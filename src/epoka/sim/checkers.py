@@ -47,32 +47,35 @@ class Violated(Exception):
 class _Seen:
     """What was last seen of one replica."""
 
-    __slots__ = ("end", "high_watermark", "leader_epoch", "leadership", "partition_epoch")
+    __slots__ = ("end", "high_watermark", "key", "leader_epoch", "leadership", "topic")
 
-    def __init__(self) -> None:
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.topic: Topic | None = None
+        """In zookeeper mode: the topic from which the key is known."""
         self.leadership: Any = None
         self.leader_epoch = -1
-        self.partition_epoch = -1
         self.high_watermark = -1
         self.end = 0
 
 
 class _Watched:
-    """What is remembered of one process: by partition what was seen, by replica where that is found."""
+    """What is remembered of one process: what was seen of a partition, and the same by its replica."""
 
     __slots__ = ("partitions", "replicas")
 
     def __init__(self) -> None:
         self.partitions: dict[Key, _Seen] = {}
-        self.replicas: dict[Replica, tuple[Topic | None, Key, _Seen]] = {}
+        self.replicas: dict[Replica, _Seen] = {}
 
-    def find(self, replica: Replica, topic: Topic | None) -> tuple[Topic | None, Key, _Seen]:
+    def find(self, replica: Replica, topic: Topic | None) -> _Seen:
         key = (replica.topic_id if topic is None else topic.id, replica.index)
         known = self.partitions.get(key)
         if known is None:
-            known = self.partitions[key] = _Seen()
-        found = self.replicas[replica] = (topic, key, known)
-        return found
+            known = self.partitions[key] = _Seen(key)
+        known.topic = topic
+        self.replicas[replica] = known
+        return known
 
 
 class Checkers:
@@ -90,6 +93,7 @@ class Checkers:
         self.controllers: dict[int, int] = {}
         """The controller epoch that each life has last obeyed."""
         self.expected = {machine.node_id for machine in world.machines.values() if machine.address < 100}
+        self._by_name = world.keeper is not None
         self._image_at: tuple[int, int] = (-1, -1)
         self._after_answer = False
         """Whether the controller has acted on an answer to one of its own requests."""
@@ -119,10 +123,10 @@ class Checkers:
         seen = process.seen
         if seen is None:
             seen = process.seen = _Watched()
-        by_name = self.world.keeper is not None
+        by_name = self._by_name
         if by_name and type(event) is Request and type(event.message) in CONTROL:
             self.obeyed(process, event)
-        known: _Seen
+        replicas: dict[Replica, _Seen] = seen.replicas
         topic = None
         for replica in process.core.replicas.by_key.values():
             if by_name:
@@ -130,10 +134,9 @@ class Checkers:
                 topic = self.truth.topic(replica.topic)
                 if topic is None:
                     continue
-            found = seen.replicas.get(replica)
-            if found is None or found[0] is not topic:
-                found = seen.find(replica, topic)
-            known = found[2]
+            known = replicas.get(replica)
+            if known is None or known.topic is not topic:
+                known = seen.find(replica, topic)
             end, leadership = replica.log.end_offset, replica.leadership
             if (
                 known.leadership is leadership
@@ -142,7 +145,7 @@ class Checkers:
                 and (leadership is None or known.high_watermark == replica.high_watermark)
             ):
                 continue
-            key = found[1]
+            key = known.key
             if known.leadership is not leadership:
                 if leadership is not None:
                     self.began_to_lead(process, key, replica)
@@ -354,12 +357,9 @@ class Checkers:
             session = state.sessions.get(broker.id)
             if broker.in_controlled_shutdown or (session is not None and session.shutdown_offset is not None):
                 self.stopping[broker.id, broker.epoch] = None
-            if (
-                session is not None
-                and session.beats
-                and not rested
-                and now - session.contact_ms > 2 * timeout_ms
-            ):
+            if rested or session is None or not session.beats:
+                continue
+            if now - session.contact_ms > 2 * timeout_ms:
                 self.fail(
                     "14: the silent are fenced",
                     f"{process} still counts on broker {broker.id}, silent for {now - session.contact_ms} ms",

@@ -227,21 +227,25 @@ class Network:
 
     def _deliver(self, call: Call) -> None:
         connection = call.connection
+        bound = connection.receiver
         receiver = self.world.process_at(connection.out.receiver)
+        elsewhere = receiver is None or (bound is not None and bound is not receiver and not call.held)
         if connection.broken:
             if not call.held and not (self.late_share >= 1.0 or self.rng.random() < self.late_share):
                 return
-            if receiver is None or (connection.receiver not in (None, receiver) and not call.held):
+            if elsewhere:
                 return
         else:
-            if receiver is None or (connection.receiver not in (None, receiver) and not call.held):
+            if elsewhere:
                 # A powered-off machine says nothing; a process that is gone is refused by its machine.
                 if not self.world.is_silent(connection.out.receiver):
                     self.break_up(connection)
                 return
-            connection.receiver = receiver
-            receiver.incoming[connection] = None
+            if bound is not receiver:
+                connection.receiver = receiver
+                receiver.incoming[connection] = None  # type: ignore[union-attr]
             connection.serving.append(call)
+        assert receiver is not None
         token = receiver.next_token
         receiver.next_token = token + 1
         receiver.askers[token] = call

@@ -15,6 +15,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -144,11 +145,11 @@ class World:
         """How often a broker checkpoints and flushes; 0: only when `flush` says so."""
         self.effects: list[Effect] = []
         """What the last event led to."""
-        self.events = 0
         self._trace: list[str] = []
         """Every event in short; its hash is what says that two runs were the same."""
         self._heap: list[tuple[int, int, Callable[..., Any], tuple[Any, ...]]] = []
-        self._sequence = 0
+        self._next_number = count(1).__next__
+        """Things that are due at the same time happen in the order in which they were planned."""
         self.lives = 0
         self._ids = 0
         self._lane = 0
@@ -485,8 +486,7 @@ class World:
     # Time.
 
     def schedule(self, at: int, call: Callable[..., Any], *arguments: Any) -> None:
-        self._sequence = sequence = self._sequence + 1
-        heappush(self._heap, (at, sequence, call, arguments))
+        heappush(self._heap, (at, self._next_number(), call, arguments))
 
     def later(self, ms: int, call: Callable[..., Any], *arguments: Any) -> None:
         self.schedule(self.now + ms, call, *arguments)
@@ -530,11 +530,14 @@ class World:
                 self.schedule(process.busy_until, self._wake_up, process)
             return
         core = process.core
-        local = process.clock.local(now)
+        ahead_ms = process.clock.ahead_ms
+        local = process.clock.local(now) if ahead_ms is None else now + ahead_ms
         kind = type(event)
-        self.events += 1
         what = type(event.message) if kind is Request or kind is Reply else kind  # type: ignore[union-attr]
-        self._trace.append(f"{now} {process.life} {kind.__name__} {what.__name__};")
+        told = _TOLD.get(what)
+        if told is None:
+            told = _TOLD[what] = f"{kind.__name__} {what.__name__};"
+        self._trace.append(f"{now} {process.life} {told}")
         try:
             try:
                 effects = core.handle(event, local)
@@ -550,8 +553,9 @@ class World:
             process.busy_until = now + process.machine.slow_disk_ms
         if process.alive:
             self._rearm(process, 1 if kind is Wake else 0)
-        if self.watch is not None:
-            self.watch(process, event)
+        watch = self.watch
+        if watch is not None:
+            watch(process, event)
 
     def _on_storage_error(
         self, process: Process, event: Event, error: StorageError, local: int
@@ -573,7 +577,8 @@ class World:
         deadline = process.core.deadline
         if deadline is None:
             return
-        at = process.clock.world(deadline)
+        ahead_ms = process.clock.ahead_ms
+        at = process.clock.world(deadline) if ahead_ms is None else deadline - ahead_ms
         now = self.now + at_least_ms
         if at < now:
             at = now
@@ -624,7 +629,11 @@ class World:
             self.keeper.controller_acted(process)
 
     def _send(self, process: Process, send: Send) -> None:
-        to = self.locate(process, send.to)
+        to: int | None
+        if send.to == CONTROLLER:
+            to = self.office if self.keeper is None else self.keeper.office
+        else:
+            to = self.locate(process, send.to)
         if self.astray and type(send.message) is AlterPartitionRequest:
             to = self.astray.get(process.address, to)
         if to is None:
@@ -683,10 +692,11 @@ class World:
 
     def all_active(self) -> bool:
         """Every broker that lives serves, and knows that every other one does."""
-        living = self.brokers()
-        for process in living:
-            if not process.core.lifecycle.serving():
+        for machine in self.machines.values():
+            process = machine.process
+            if process is not None and process.is_broker and not process.core.lifecycle.serving():
                 return False
+        living = self.brokers()
         return all(
             (known := process.core.image.broker(other.node_id)) is not None and known.active
             for process in living
@@ -713,11 +723,19 @@ class World:
         known = self.controller.image.broker(broker_id)
         return -1 if known is None else known.epoch
 
+    @property
+    def events(self) -> int:
+        """How many events cores have taken in."""
+        return len(self._trace)
+
     def trace_hash(self) -> str:
         return hashlib.blake2b("".join(self._trace).encode(), digest_size=16).hexdigest()
 
 
 WAKE = Wake()
+
+_TOLD: dict[type, str] = {}
+"""What the trace calls an event, by the class of its message; requests and answers share no class."""
 
 __all__ = [
     "CLIENT",

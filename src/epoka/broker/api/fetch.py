@@ -73,6 +73,19 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.FetchResponse |
 class _Answer:
     """One fetch on its way to an answer: what may be read, what was read, and whether that is enough."""
 
+    __slots__ = (
+        "by_id",
+        "core",
+        "fetching",
+        "message",
+        "parts",
+        "refused",
+        "replica_id",
+        "request",
+        "settled",
+        "size",
+    )
+
     def __init__(self, core: BrokerCore, request: Request, fetching: Fetching, replica_id: int) -> None:
         self.core = core
         self.request = request
