@@ -126,7 +126,7 @@ def _replace(stack: ExitStack, where: Any, name: str, new: Any) -> None:
 
 rule_off("isr.generation", "stale-join", document="KIP-903 R16")
 rule_off("isr.eligible", "fenced-join", document="KIP-841 R10")
-rule_off("leader.eligible", "fenced-join", document="KIP-841 R11")
+rule_off("leader.eligible", "fast-bounces", document="KIP-841 R11")
 rule_off("isr.partition-epoch", "slow-proposals", document="R19")
 rule_off(
     "fetch.leader-epoch",
@@ -435,7 +435,7 @@ def _untied_fetch_answers(stack: ExitStack) -> None:
 @mutant(
     "waits-outlive-roles",
     "produces that wait are not given up when the partition changes hands",
-    "role-changes",
+    "quick-returns",
     document="timers of a role",
 )
 def _waits_outlive_roles(stack: ExitStack) -> None:

@@ -390,6 +390,31 @@ def role_changes(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     )
 
 
+def quick_returns(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A leader that has records alone is replaced, cuts them off, and leads again, all within the time that a
+    produce waits."""
+    at = rng.randrange(30, 150)
+    parted_ms = rng.randint(40, 90)
+    steps = [
+        _step(rng, at, "fast-bounce", "broker:1", 1, 8, disk="keep"),
+        _step(rng, at + 300, "partition", "broker:2", parted_ms, parted_ms, other="broker:1"),
+        _step(rng, at + 300, "partition", "broker:2", parted_ms, parted_ms, other="broker:3"),
+        Step(at + 300 + rng.randint(10, parted_ms - 20), "elect", salt=_salt(rng)),
+        _step(rng, at + 300 + parted_ms + rng.randint(5, 120), "fast-bounce", "broker:1", 1, 8, disk="keep"),
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        records=(90, 140),
+        spread_ms=rng.choice((0, 2)),
+        settings={"replica_lag_time_max_ms": 800, "replica_fetch_backoff_ms": 30},
+        controller={"session_timeout_ms": 900},
+    )
+
+
 def lossy_leaders(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     """The leader loses its tail right after it has written."""
     steps = [
@@ -857,6 +882,7 @@ PROFILES |= {
     "slow-proposals": slow_proposals,
     "slow-answers": slow_answers,
     "role-changes": role_changes,
+    "quick-returns": quick_returns,
     "lossy-leaders": lossy_leaders,
     "lagging-marks": lagging_marks,
     "isolation": isolation,
