@@ -1,5 +1,5 @@
 // What every chart has: a time axis, and what somebody did drawn as bars over it.
-import { lasting, s, time } from "/static/dom.js";
+import { day, lasting, minutes, s, seconds, time } from "/static/dom.js";
 
 const STEPS = [100, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000, 86_400_000];
 const DAY_MS = 86_400_000;
@@ -11,12 +11,8 @@ export function ticks(from, until, width) {
   const step = STEPS.find((each) => each >= wanted) ?? Math.ceil(wanted / DAY_MS) * DAY_MS;
   const marks = [];
   for (let at = Math.ceil(from / step) * step; at <= until; at += step) {
-    if (step >= DAY_MS) {
-      marks.push([at, new Date(at).toLocaleDateString("sv")]);
-      continue;
-    }
-    const text = new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: step < 60_000 ? "2-digit" : undefined });
-    marks.push([at, step < 1000 ? `${text}.${String(at % 1000).padStart(3, "0")[0]}` : text]);
+    const text = step >= DAY_MS ? day(at) : step >= 60_000 ? minutes(at) : step >= 1000 ? seconds(at) : time(at).slice(0, -2);
+    marks.push([at, text]);
   }
   return marks;
 }

@@ -29,11 +29,28 @@ export function redraw(host, ...children) {
   if (key) host.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
-export const number = (value) => value.toLocaleString("en");
+const NUMBERS = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+export const number = (value) => NUMBERS.format(value);
+
+const pad = (value, digits = 2) => String(value).padStart(digits, "0");
+
+// Written by hand: a browser takes longer for a time in words of its own than for a whole chart.
+export function minutes(ms) {
+  const at = new Date(ms);
+  return `${pad(at.getHours())}:${pad(at.getMinutes())}`;
+}
+
+export function seconds(ms) {
+  return `${minutes(ms)}:${pad(new Date(ms).getSeconds())}`;
+}
 
 export function time(ms) {
+  return `${seconds(ms)}.${pad(new Date(ms).getMilliseconds(), 3)}`;
+}
+
+export function day(ms) {
   const at = new Date(ms);
-  return at.toLocaleTimeString("en-GB") + "." + String(at.getMilliseconds()).padStart(3, "0");
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
 }
 
 export function lasting(ms) {

@@ -1,5 +1,5 @@
 // Messages of a topic. Whatever they hold becomes text: the server says what is text and what is bytes.
-import { h, number, redraw, time } from "/static/dom.js";
+import { day, h, number, redraw, time } from "/static/dom.js";
 import { get } from "/static/store.js";
 import { cell, grid } from "/static/table.js";
 import { openPanel } from "/static/panel.js";
@@ -86,8 +86,6 @@ function rows(found, form) {
     ),
   );
 }
-
-const day = (ms) => new Date(ms).toLocaleDateString("sv");
 
 function content(part) {
   if (part === null) return h("span", { class: "faint" }, "null");

@@ -14,7 +14,8 @@ export function overview(host) {
   let open = true;
   const load = () => get("/api/decisions", { size: LATEST }).then((found) => open && redraw(refusals, latest(found.rows)), () => {});
   draw();
-  load();
+  // Before the first word of the server there is more urgent work for both sides.
+  if (store.state) load();
   const later = debounced(load, 300);
   const stops = [on("state", draw), on("anew", later), on("ledger", (news) => news.refusals.length && later()), rates(charts)];
   return () => ((open = false), stops.forEach((stop) => stop()));

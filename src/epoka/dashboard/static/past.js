@@ -1,5 +1,5 @@
 // The cluster as it was: a moment is chosen, and the server rebuilds from the ledger what was true then.
-import { badge, debounced, h, lasting, number, redraw, time } from "/static/dom.js";
+import { badge, day, debounced, h, lasting, number, redraw, time } from "/static/dom.js";
 import { get, now, on, store, timeline } from "/static/store.js";
 import { cell, grid, tile } from "/static/table.js";
 import { first, picture } from "/static/generations.js";
@@ -59,7 +59,7 @@ export function past(host, [given]) {
     const at = view.at_ms ?? until;
     Object.assign(slider, { min: begin, max: until, step: Math.max(1, Math.round((until - begin) / STEPS)) });
     slider.value = at;
-    said.textContent = view.at_ms === null ? "This is now." : `This was ${new Date(at).toLocaleDateString("sv")} ${time(at)}, ${lasting(until - at)} ago.`;
+    said.textContent = view.at_ms === null ? "This is now." : `This was ${day(at)} ${time(at)}, ${lasting(until - at)} ago.`;
     said.classList.toggle("then", view.at_ms !== null);
     live.setAttribute("aria-pressed", String(view.at_ms === null));
     back.disabled = view.before_ms === null;

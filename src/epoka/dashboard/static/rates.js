@@ -33,8 +33,7 @@ export function rates(host) {
   }
 
   const load = () => timeline().then(draw, () => {});
-  draw();
-  load();
+  if (store.state) (draw(), load());
   const stops = [on("rates", draw), on("timeline", draw), on("anew", () => (draw(), load()))];
   return () => (stops.forEach((stop) => stop()), hideTip());
 }
