@@ -12,6 +12,7 @@ from epoka.sim import World, client, steps
 from epoka.sim.process import Machine
 from epoka.sim.runner import replay
 from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages.update_metadata import UpdateMetadataRequest
 
 EXCUSED = Path(__file__).parent / "excused"
 
@@ -129,6 +130,20 @@ def test_an_update_that_a_newer_one_has_overtaken_is_not_taken_in() -> None:
     world.run(50)
     assert knows_the_new_life()
     world.run_until(lambda: sorted(world.partition("t").isr) == [1, 2, 3])
+
+
+def test_a_controller_whose_connection_was_taken_for_an_older_one_says_it_again() -> None:
+    """Connections are numbered as they are accepted, which need not be the order they were opened in."""
+    world = World(mode="zookeeper")
+    image = world.broker(1).image
+    newest = max(world.generation(each) for each in (1, 2, 3))
+    request = UpdateMetadataRequest(controller_id=100, controller_epoch=1, max_broker_epoch=newest)
+    world.call(1, request, 8, control=True)
+    assert not image.brokers
+    world.crash(3)
+    world.run_until(lambda: sorted(image.brokers) == [1, 2], 5_000)
+    refused = [event for event in world.ledger if event.rule == "control.connection"]
+    assert len(refused) == 1
 
 
 @pytest.mark.parametrize("path", sorted(EXCUSED.glob("*.json")), ids=lambda path: path.stem)
