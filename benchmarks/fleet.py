@@ -27,7 +27,7 @@ from epoka.sim.runner import run as run_seed
 
 SEEDS = int(os.environ.get("EPOKA_BENCH_SEEDS", 1_000))
 TASKS = 60
-WARM, ROUNDS = 1, 5
+WARM, ROUNDS = 1, int(os.environ.get("EPOKA_BENCH_ROUNDS", 5))
 CORES = 2
 PIECE = 20
 OURS, STOCK, CLUSTER = "ours", "stock", "cluster"
@@ -197,7 +197,8 @@ def _stock() -> Any:
     os.environ["JAVA_HOME"] = str(find_java(cache_folder()).home)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{CORES}]")
-    return builder.config("spark.ui.enabled", "false").getOrCreate()
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    return builder.config(map=quiet).getOrCreate()
 
 
 def _in_ours(spark: Any, ask: Ask) -> str:

@@ -44,6 +44,7 @@ _KNOWN: Final = (
     "secondsPerSeed",
     "eventsPerSeed",
     "ledger",
+    "totals",
     "shrink",
     "shrinkSeconds",
 )
@@ -92,6 +93,8 @@ class FleetOptions(msgspec.Struct, frozen=True):
     seeds: tuple[Span, ...]
     asked: tuple[Asked, ...]
     limits: Limits
+    totals: bool
+    """One row a task, its sums, instead of one a seed."""
     seeds_per_task: int
     seeds_per_trigger: int
 
@@ -115,6 +118,7 @@ def fleet_options(given: Mapping[str, str], *, streaming: bool) -> FleetOptions:
         seeds=_spans(options, streaming),
         asked=_asked(options),
         limits=limits,
+        totals=truth(options, "totals", False),
         seeds_per_task=_count(options, "seedsPerTask", SEEDS_PER_TASK),
         seeds_per_trigger=_count(options, "seedsPerTrigger", SEEDS_PER_TRIGGER),
     )

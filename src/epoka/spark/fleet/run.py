@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,7 @@ import msgspec
 
 from epoka.sim import steps
 from epoka.spark.fleet.options import EACH, FleetOptions, fleet_options
-from epoka.spark.fleet.seeds import CRASHED, HUNG, OK, VIOLATION
+from epoka.spark.fleet.seeds import CRASHED, HUNG, OK, VIOLATION, SeedRow
 from epoka.spark.fleet.source import NAME
 
 if TYPE_CHECKING:
@@ -161,13 +162,11 @@ _64_BITS: Final = (1 << 64) - 1
 def simulate(spark: SparkSession, options: Mapping[str, str], *, progress: Progress | None = None) -> Fleet:
     """Run the seeds as one job and add up."""
     checked = fleet_options(options, streaming=False)
-    results = simulations(spark, _sized(spark, options, _count(checked))).drop("ledger", "schedule")
-    results.persist()
-    try:
-        with _watched(spark, _count(checked), progress):
-            return summary(results)
-    finally:
-        results.unpersist()
+    asked = {**_sized(spark, options, _count(checked)), "totals": "true", "ledger": "false"}
+    with _watched(spark, _count(checked), progress):
+        parts = [row.asDict() for row in simulations(spark, asked).collect()]
+    failing = [msgspec.json.decode(each, type=SeedRow) for part in parts for each in part["failing"]]
+    return _fleet(parts, failing)
 
 
 def campaign(
@@ -237,16 +236,26 @@ def _write(path: Path, content: str) -> None:
 
 def summary(results: DataFrame) -> Fleet:
     """What the rows come to. They are read twice if any has failed: keep them in a cache or in a file."""
-    rows = _totals(results).collect()
-    seeds = [row for row in rows if row.kind is None]
-    together = 0
-    for row in seeds:
-        together ^= row.digest_xor
+    rows = [row.asDict() for row in _totals(results).collect()]
+    parts = [row | {"faults": {}} for row in rows if row["kind"] is None]
+    for row in rows:
+        if row["kind"] is not None:
+            parts[0]["faults"][row["kind"]] = row["times"]
+    failing = failures(results).collect() if any(part["seeds"] > part[OK] for part in parts) else []
+    return _fleet(parts, failing)
+
+
+def _fleet(parts: Sequence[Mapping[str, Any]], failing: Sequence[Any]) -> Fleet:
+    """The sum of sums."""
 
     def total(name: str) -> int:
-        return int(sum(row[name] for row in seeds))
+        return int(sum(part[name] for part in parts))
 
-    failing = failures(results).collect() if total("seeds") > total(OK) else []
+    faults: Counter[str] = Counter()
+    together = 0
+    for part in parts:
+        faults.update(part["faults"])
+        together ^= part["digest_xor"]
     return Fleet(
         seeds=total("seeds"),
         outcomes={each: total(each) for each in (OK, VIOLATION, CRASHED, HUNG)},
@@ -255,9 +264,9 @@ def summary(results: DataFrame) -> Fleet:
         acknowledged=total("acknowledged"),
         exceptions=total("exceptions"),
         downgraded=total("downgraded"),
-        faults={row.kind: row.times for row in sorted(rows, key=lambda row: row.kind or "") if row.kind},
+        faults=dict(sorted(faults.items())),
         digest=digest_of(total("seeds"), together, total("digest_sum")),
-        busy_s=round(sum(row.wall_ms for row in seeds) / 1000, 3),
+        busy_s=round(sum(part["wall_ms"] for part in parts) / 1000, 3),
         failing=tuple(_failing(row) for row in sorted(failing, key=lambda row: (row.without, row.seed))),
     )
 

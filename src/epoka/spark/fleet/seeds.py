@@ -1,9 +1,10 @@
 """What a task does with its seeds: run each, and give a row for each, whatever becomes of it.
 
-Seeds run in a child of the worker. One that raises, runs in circles, eats all memory or takes the process
-with it is a row like any other; the rest goes on in another child, which knows nothing of the first. Two
-timers hold the child to its time, both its own, so that no child outlives a worker that was killed: processor
-time, which Python notices and can tell where it was, and time on the wall, on which the kernel ends it.
+Seeds run in a child of the worker, which waits for the worker's next task when it is done. A seed that
+raises, runs in circles, eats all memory or takes the process with it is a row like any other; the rest goes
+on in another child, which knows nothing of the first. Two timers hold the child to its time, both its own, so
+that no child outlives a worker that was killed: processor time, which Python notices and can tell where it
+was, and time on the wall, on which the kernel ends it.
 
 A row's digest says what a run came to and nothing of when, where or how fast. Digests of many rows are added
 up (`run.digest_of`), so neither order nor partitioning shows in the sum.
@@ -11,13 +12,14 @@ up (`run.digest_of`), so neither order nor partitioning shows in the sum.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Final, NoReturn
 
 import msgspec
@@ -99,6 +101,9 @@ def begin(seed: int, asked: Asked, limits: Limits) -> Run:
     run = BoundedRun(seed, asked.options, asked.plan, ledger=True)
     run.most = limits.events
     return run
+
+
+_BEGIN: Final = begin
 
 
 def run_seed(seed: int, asked: Asked, limits: Limits, begin: Begin = begin) -> SeedRow:
@@ -204,31 +209,35 @@ def digest(row: SeedRow) -> int:
 
 # In a child.
 
+_ROW, _BEFORE_SHRINKING, _DONE = b"r", b"s", b"d"
+_kept: list[_Child] = []
+"""The child that waits for this worker's next task: a fork costs more than a small task."""
 
-def run_seeds(seeds: Sequence[int], asked: Asked, limits: Limits, begin: Begin = begin) -> Iterator[SeedRow]:
+
+def run_seeds(seeds: range, asked: Asked, limits: Limits, begin: Begin = begin) -> Iterator[SeedRow]:
     """The rows of the seeds, in their order; a seed that ends the child it runs in is a row too."""
-    at = 0
-    while at < len(seeds):
-        child = _Child(seeds[at:], asked, limits, begin)
+    while seeds:
+        first, kept = seeds.start, bool(_kept) and begin is _BEGIN
+        child = _kept.pop() if kept else _Child(begin)
         small: SeedRow | None = None
         try:
-            for kind, content in child.messages():
-                row = msgspec.msgpack.decode(content, type=SeedRow)
+            child.ask(Task(seeds.start, seeds.stop, asked, limits))
+            for kind, row in child.rows():
                 if kind == _BEFORE_SHRINKING:
                     small = row
                     continue
                 small = None
-                at += 1
+                seeds = seeds[1:]
                 yield row
         finally:
-            status = child.end()
-        if status is not None:
-            row = small or _finished(lost(seeds[at], asked, *_death(status, limits)), child.since)
-            at += 1
-            yield row
-
-
-_ROW, _BEFORE_SHRINKING, _DONE = b"r", b"s", b"d"
+            status = child.let_go(keep=begin is _BEGIN)
+        if status is None or (kept and small is None and first == seeds.start):
+            # Of a child that was kept nobody knows whether it died of this seed: another one will tell.
+            continue
+        died = lost(seeds.start, asked, *_death(status, limits))
+        row = small or _finished(died, child.since)
+        seeds = seeds[1:]
+        yield row
 
 
 def _death(status: int, limits: Limits) -> tuple[str, str]:
@@ -240,62 +249,81 @@ def _death(status: int, limits: Limits) -> tuple[str, str]:
     return CRASHED, f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
 
-class _Child:
-    """A process that runs seeds and tells of each through a pipe."""
+class Task(msgspec.Struct, frozen=True):
+    """What a child is asked to run."""
 
-    def __init__(self, seeds: Sequence[int], asked: Asked, limits: Limits, begin: Begin) -> None:
-        reading, writing = os.pipe()
+    first: int
+    end: int
+    asked: Asked
+    limits: Limits
+
+
+class _Child:
+    """A process that runs seeds and tells of each through a pipe, task after task."""
+
+    def __init__(self, begin: Begin) -> None:
+        tasks, asking = os.pipe()
+        reading, telling = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            _be_child(writing, seeds, asked, limits, begin)
-        os.close(writing)
-        self._pipe: BinaryIO = os.fdopen(reading, "rb")
+            _be_child(tasks, telling, begin)
+        os.close(tasks)
+        os.close(telling)
+        self._tasks = os.fdopen(asking, "wb")
+        self._rows = os.fdopen(reading, "rb")
         self._dead = False
+        self._done = False
+        self._ended = False
         self.since = time.perf_counter()
+        """When the seed that it runs was begun, more or less."""
 
-    def messages(self) -> Iterator[tuple[bytes, bytes]]:
+    def ask(self, task: Task) -> None:
+        self._done = False
+        self.since = time.perf_counter()
+        # One that died while nobody looked is met at the first row, which never comes.
+        with contextlib.suppress(BrokenPipeError):
+            _tell(self._tasks, b"t", task)
+
+    def rows(self) -> Iterator[tuple[bytes, SeedRow]]:
         """What the child tells, until it is done or dead."""
-        while True:
-            head = self._pipe.read(1 + _LENGTH)
-            kind, size = head[:1], int.from_bytes(head[1:], "big")
-            content = self._pipe.read(size)
-            if len(head) < 1 + _LENGTH or len(content) < size:
-                self._dead = True
-                return
+        while (message := _told(self._rows)) is not None:
+            kind, content = message
             if kind == _DONE:
+                self._done, self._ended = True, bool(content)
                 return
-            yield kind, content
+            yield kind, msgspec.msgpack.decode(content, type=SeedRow)
             self.since = time.perf_counter()
+        self._dead = True
 
-    def end(self) -> int | None:
-        """Make sure that it is gone; how it died, if it did."""
-        self._pipe.close()
+    def let_go(self, *, keep: bool) -> int | None:
+        """Keep it for the next task if it may be kept, or see that it is gone; how it died, if it did."""
+        if keep and self._done and not self._ended:
+            _kept.append(self)
+            return None
+        self._rows.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._tasks.close()
         if not self._dead:
             os.kill(self.pid, signal.SIGKILL)
         _, status = os.waitpid(self.pid, 0)
         return status if self._dead else None
 
 
-def _be_child(writing: int, seeds: Sequence[int], asked: Asked, limits: Limits, begin: Begin) -> NoReturn:
+def _be_child(tasks: int, telling: int, begin: Begin) -> NoReturn:
     """Never returns: what is on the stack belongs to the parent, and so do its files."""
     try:
-        os.closerange(3, writing)
-        os.closerange(writing + 1, 1 << 16)
+        low, high = sorted((tasks, telling))
+        os.closerange(3, low)
+        os.closerange(low + 1, high)
+        os.closerange(high + 1, 1 << 16)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.signal(signal.SIGPROF, _time_is_up)
-        with os.fdopen(writing, "wb") as pipe:
-            for seed in seeds:
-                with _Clock(limits.seconds):
-                    row = run_seed(seed, asked, limits, begin)
-                if row.outcome == VIOLATION and limits.shrink_seconds is not None and not asked.story:
-                    _tell(pipe, _BEFORE_SHRINKING, row)
-                    with _Clock(limits.shrink_seconds + limits.seconds):
-                        row = _made_small(row, asked, limits.shrink_seconds)
-                _tell(pipe, _ROW, row)
-                if row.outcome not in (OK, VIOLATION):
-                    # Whatever it has left behind in this process is not for the next seed.
+        with os.fdopen(tasks, "rb") as asked, os.fdopen(telling, "wb") as pipe:
+            while (message := _told(asked)) is not None:
+                ended = _do(msgspec.msgpack.decode(message[1], type=Task), pipe, begin)
+                _tell(pipe, _DONE, ended)
+                if ended:
                     break
-            _tell(pipe, _DONE, None)
     except OutOfBounds:
         os._exit(_TOO_LONG)
     except BrokenPipeError:
@@ -307,10 +335,35 @@ def _be_child(writing: int, seeds: Sequence[int], asked: Asked, limits: Limits, 
         os._exit(1)
 
 
-def _tell(pipe: BinaryIO, kind: bytes, row: SeedRow | None) -> None:
-    content = b"" if row is None else msgspec.msgpack.encode(row)
+def _do(task: Task, pipe: BinaryIO, begin: Begin) -> str:
+    """Tell of every seed; why not of the rest, if this process should run no other."""
+    asked, limits = task.asked, task.limits
+    for seed in range(task.first, task.end):
+        with _Clock(limits.seconds):
+            row = run_seed(seed, asked, limits, begin)
+        if row.outcome == VIOLATION and limits.shrink_seconds is not None and not asked.story:
+            _tell(pipe, _BEFORE_SHRINKING, row)
+            with _Clock(limits.shrink_seconds + limits.seconds):
+                row = _made_small(row, asked, limits.shrink_seconds)
+        _tell(pipe, _ROW, row)
+        if row.outcome not in (OK, VIOLATION):
+            # Whatever it has left behind in this process is not for the next seed.
+            return row.outcome
+    return ""
+
+
+def _tell(pipe: BinaryIO, kind: bytes, what: Any) -> None:
+    content = msgspec.msgpack.encode(what) if what else b""
     pipe.write(kind + len(content).to_bytes(_LENGTH, "big") + content)
     pipe.flush()
+
+
+def _told(pipe: BinaryIO) -> tuple[bytes, bytes] | None:
+    """The next message; None when whoever wrote is gone."""
+    head = pipe.read(1 + _LENGTH)
+    size = int.from_bytes(head[1:], "big")
+    content = pipe.read(size)
+    return (head[:1], content) if len(head) == 1 + _LENGTH and len(content) == size else None
 
 
 def _made_small(row: SeedRow, asked: Asked, seconds: float) -> SeedRow:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from epoka.spark.fleet.table import COLUMNS, DDL
-from epoka.spark.options import BadOption
+from epoka.spark.fleet.table import columns_of
+from epoka.spark.options import BadOption, truth
 
 if TYPE_CHECKING:
     from epoka.spark.fleet.options import Asked, FleetOptions
@@ -32,7 +32,7 @@ class SimulationSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        return DDL
+        return ", ".join(f"{name} {kind}" for name, kind in self._columns().items())
 
     def reader(self, schema: Any) -> SimulationReader:
         return SimulationReader(self._checked(schema, streaming=False), type(self).begin)
@@ -40,10 +40,14 @@ class SimulationSource(DataSource):
     def streamReader(self, schema: Any) -> SimulationStreamReader:
         return SimulationStreamReader(self._checked(schema, streaming=True), type(self).begin)
 
+    def _columns(self) -> dict[str, str]:
+        given = {name.lower(): value for name, value in self.options.items()}
+        return columns_of(truth(given, "totals", False))
+
     def _checked(self, schema: Any, *, streaming: bool) -> FleetOptions:
         from epoka.spark.fleet.options import fleet_options
 
-        if [field.dataType.simpleString() for field in schema] != list(COLUMNS.values()):
+        if [field.dataType.simpleString() for field in schema] != list(self._columns().values()):
             raise BadOption(
                 f"the schema of simulations is fixed and cannot be given: {schema.simpleString()}"
             )
@@ -82,14 +86,15 @@ class _Tasks:
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from epoka.spark.fleet import seeds
-        from epoka.spark.fleet.table import batches
+        from epoka.spark.fleet.table import batches, total
 
         if not isinstance(partition, Block):
             return iter(())
         seeds.settle()
         wanted = range(partition.first, partition.end)
         begin = self._begin or seeds.begin
-        return batches(seeds.run_seeds(wanted, partition.asked, self._options.limits, begin))
+        rows = seeds.run_seeds(wanted, partition.asked, self._options.limits, begin)
+        return total(rows) if self._options.totals else batches(rows)
 
 
 class SimulationReader(_Tasks, DataSourceReader):
