@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+WITH_SPARK := $(VENV)/.with-spark
 WITH_EXTRAS := $(VENV)/.with-extras
 FUZZ_SECONDS ?= 60
 
 .PHONY: demo test check docs bench fuzz clean lock
 
-demo: $(WITH_EXTRAS)  ## a cluster, clients, a broker killed under load, Spark over it all, and a report
+demo: $(WITH_SPARK)  ## a cluster, clients, a broker killed under load, Spark over it all, and a report
 	$(BIN)/epoka demo --to build/demo
 
 test: $(WITH_EXTRAS) check  ## everything: check, then all tests
@@ -37,15 +38,21 @@ fuzz: $(READY)  ## feed the decoder hostile bytes for a minute
 lock:  ## pin today's versions
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra test --no-header --no-annotate pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra spark --extra zookeeper --extra dashboard --extra browser --extra docs --no-header --no-annotate pyproject.toml -c requirements.lock -o requirements-extras.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra spark --no-header --no-annotate pyproject.toml -c requirements.lock -o requirements-spark.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --extra spark --extra delta --extra pipelines --extra zookeeper --extra dashboard --extra browser --extra docs --no-header --no-annotate pyproject.toml -c requirements.lock -c requirements-spark.lock -o requirements-extras.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-$(WITH_EXTRAS): $(READY) requirements-extras.lock
-	@echo "installing Spark and a Java runtime for it: 700 MB, a minute or two, once"
+$(WITH_EXTRAS): $(WITH_SPARK) requirements-extras.lock
+	@echo "installing what the other extras need"
 	$(BIN)/pip install --quiet --require-hashes -r requirements-extras.lock
 	touch $(WITH_EXTRAS)
+
+$(WITH_SPARK): $(READY) requirements-spark.lock
+	@echo "installing Spark and a Java runtime for it: 700 MB, a minute or two, once"
+	$(BIN)/pip install --quiet --require-hashes -r requirements-spark.lock
+	touch $(WITH_SPARK)
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Epoka needs Python 3.11 or newer, this is " + sys.version.split()[0])'

@@ -29,6 +29,7 @@ from epoka.spark.audit import ledger, run, tables
 from epoka.spark.audit.invariants import INVARIANTS
 from epoka.spark.audit.report import write_report
 from epoka.spark.session import BadSession, NoJava, build_session
+from epoka.spark.storage import read
 from epoka.spark.topics import follow_topics, reached
 
 if TYPE_CHECKING:
@@ -198,9 +199,9 @@ class Watch:
 
     def finish(self, told: Sequence[Acknowledgement], broker: int, generation: int, step: Step) -> Watched:
         """The tables, the report and the verdict. The broker is the one that was killed, in that life."""
-        found = run.refresh(self._spark, self._audit, progress=lambda done, every: step(100 * done // every))
+        found = run.finish(self._spark, self._audit, progress=lambda done, every: step(100 * done // every))
         acknowledgements = self._write_acknowledgements(told)
-        present = self._spark.read.parquet(*map(str, sorted((self._records / "data").glob("batch_id=*"))))
+        present = read(self._spark, self._records / "data")
         named = present.selectExpr(
             "topic",
             "partition",

@@ -18,13 +18,14 @@ def topics(
     bootstrap: str | None,
     data: Path | None,
     master: str | None,
+    storage: str,
     json: bool,
 ) -> int:
     from epoka.spark.topics import copy_topics
 
     given = {"subscribe": ",".join(topics), **_cluster(bootstrap, data), **settings_of(options)}
     with _session(master) as spark, _bar("copying") as progress:
-        copied = copy_topics(spark, given, Path(target), progress=progress)
+        copied = copy_topics(spark, given, Path(target), progress=progress, storage=storage)
     if json:
         say_json(copied)
     else:
@@ -40,6 +41,7 @@ def audit(
     bootstrap: str | None,
     data: Path | None,
     master: str | None,
+    storage: str,
     json: bool,
 ) -> int:
     from epoka.spark.audit.run import audit_files, audit_topic
@@ -48,9 +50,9 @@ def audit(
     with _session(master) as spark:
         try:
             if ledgers:
-                found = audit_files(spark, [Path(each) for each in ledgers], Path(target))
+                found = audit_files(spark, [Path(each) for each in ledgers], Path(target), storage=storage)
             else:
-                found = audit_topic(spark, given, Path(target))
+                found = audit_topic(spark, given, Path(target), storage=storage)
         except FileNotFoundError as error:
             raise Failed(str(error)) from None
     if json:

@@ -107,6 +107,8 @@ def settings_for(
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.files.maxPartitionBytes": "256m",
+        # Spark's own default is a type that Delta and most other readers have given up.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(profile.shuffle_partitions),
         # Costs one planner process a query, and only for sources that ask for it.

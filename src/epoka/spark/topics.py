@@ -1,7 +1,7 @@
-"""Topics into a table: every record once, as Parquet, in as many steps as it takes.
+"""Topics into a table: every record once, as Parquet or Delta, in as many steps as it takes.
 
-Each batch is a folder of its own, written over when the batch comes again, so a crash anywhere loses and
-doubles nothing. The next call goes on where the last one ended.
+A batch that comes again is the same batch of the table (`storage`), so a crash anywhere loses and doubles
+nothing. The next call goes on where the last one ended.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from epoka.spark.storage import storage as tables_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,17 +33,17 @@ def copy_topics(
     target: Path,
     *,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
+    storage: str = "parquet",
 ) -> Copied:
     """Copy what is there now; `progress` is told offsets that are done and that there are."""
     frame = spark.readStream.format("epoka").options(**{"startingOffsets": "earliest", **options}).load()
+    keep = tables_storage(storage)
     rows = 0
     batches = 0
 
     def write(batch: Any, number: int) -> None:
         nonlocal rows, batches
-        folder = str(target / "data" / f"batch_id={number}")
-        batch.write.mode("overwrite").parquet(folder)
-        rows += spark.read.schema(batch.schema).parquet(folder).count()
+        rows += keep.append(batch, target / "data", number)
         batches += 1
 
     query = (
@@ -59,12 +61,15 @@ def copy_topics(
     return Copied(str(target), rows, batches, reached(query.lastProgress))
 
 
-def follow_topics(spark: SparkSession, options: dict[str, str], target: Path, *, trigger: str) -> Any:
+def follow_topics(
+    spark: SparkSession, options: dict[str, str], target: Path, *, trigger: str, storage: str = "parquet"
+) -> Any:
     """A stream that copies what there is and what comes, until it is stopped."""
     frame = spark.readStream.format("epoka").options(**{"startingOffsets": "earliest", **options}).load()
+    keep = tables_storage(storage)
 
     def write(batch: Any, number: int) -> None:
-        batch.write.mode("overwrite").parquet(str(target / "data" / f"batch_id={number}"))
+        keep.append(batch, target / "data", number)
 
     return (
         frame.writeStream.foreachBatch(write)

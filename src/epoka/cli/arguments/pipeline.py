@@ -12,6 +12,16 @@ def _spark(parser: Parser) -> None:
     )
 
 
+def _storage(parser: Parser) -> None:
+    parser.add_argument(
+        "--format",
+        dest="storage",
+        choices=("parquet", "delta"),
+        default="parquet",
+        help="of the tables (default: parquet)",
+    )
+
+
 def _topics(parser: Parser) -> None:
     parser.add_argument("topics", nargs="+", metavar="TOPIC")
     parser.add_argument(
@@ -26,6 +36,7 @@ def _topics(parser: Parser) -> None:
         help='of format("epoka")',
     )
     add_cluster(parser)
+    _storage(parser)
     _spark(parser)
 
 
@@ -38,6 +49,7 @@ def _audit(parser: Parser) -> None:
     )
     parser.add_argument("--to", dest="target", required=True, metavar="DIR", help="where the tables go")
     add_cluster(parser)
+    _storage(parser)
     _spark(parser)
 
 

@@ -159,7 +159,12 @@ _CHECKS: dict[str, tuple[str, str]] = {
 
 def reference(spark: SparkSession, silver: DataFrame) -> DataFrame:
     """All violations by plain SQL: slow, and easy to believe."""
-    silver.createOrReplaceTempView("events")
+    silver.createOrReplaceTempView("silver_events")
+    return spark.sql(reference_query("silver_events"))
+
+
+def reference_query(silver: str) -> str:
+    """The SQL of all violations in the silver table of that name."""
     views = ", ".join(f"{name} as ({text})" for name, text in REFERENCE.items())
     checks = [
         f"select {_VIOLATION.format(name=name, broker=broker)}, {check}"
@@ -173,7 +178,8 @@ def reference(spark: SparkSession, silver: DataFrame) -> DataFrame:
         f" where kind = 'registered' window w as (partition by run, broker order by {_ORDER}))"
         " where broker_epoch <= before"
     )
-    return spark.sql(f"with {views} {' union all '.join(f'({check})' for check in checks)}")
+    found = " union all ".join(f"({check})" for check in checks)
+    return f"with events as (select * from {silver}), {views} {found}"
 
 
 # The fast path.

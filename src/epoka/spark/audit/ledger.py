@@ -82,6 +82,7 @@ _FIELDS = {
     "detail": ("string", ""),
 }
 SILVER = ", ".join(["run string", *(f"{name} {kind}" for name, (kind, _) in _FIELDS.items())])
+IDENTITY = ("run", "node", "event_id")
 ORDER = ("time_ms", "event_id", "node")
 """The order of events in one run: by time, and within a millisecond by the ids that a node counts up."""
 
@@ -122,7 +123,7 @@ def bronze_from_topic(frame: DataFrame, run: str) -> DataFrame:
 def silver_from_bronze(bronze: DataFrame) -> DataFrame:
     """One typed row for every entry, each event once."""
     typed = bronze.select("run", "value").mapInArrow(_decode_batches, SILVER)
-    known = typed.where("event_id >= 0").dropDuplicates(["run", "node", "event_id"])
+    known = typed.where("event_id >= 0").dropDuplicates([*IDENTITY])
     return known.unionByName(typed.where("event_id < 0"))
 
 

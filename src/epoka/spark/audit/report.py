@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+from epoka.spark.storage import read_arrow
 
 COLOURS = ("#2a6f97", "#c26a2d", "#4c8c4a", "#8a4f9e", "#b08a1e", "#3d8a8a", "#a23b53", "#6b6b6b")
 WIDTH, LABEL, ROW = 1100, 170, 22
@@ -34,7 +34,7 @@ svg { width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; 
 def write_report(audit: Path, page: Path) -> Path:
     """The report of the audit in a folder."""
     gold = {
-        name: pq.read_table(audit / "gold" / name).to_pylist()
+        name: read_arrow(audit / "gold" / name).to_pylist()
         for name in (
             "generations",
             "decisions",

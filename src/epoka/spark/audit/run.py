@@ -1,21 +1,28 @@
 """Makes the audit's tables: at once from files, or in steps from a live topic.
 
-A folder holds `bronze`, `silver` and `gold/<table>` as Parquet. A stream adds one part of bronze a batch,
-under the batch's number and written over when the batch comes again; everything else is made of all of
-bronze. So the tables are the same for any split of the input, and a crash anywhere is mended by the next
-step.
+A folder holds `bronze`, `silver` and `gold/<table>`. A step adds one batch of the ledger: to bronze as it is,
+to silver what silver does not have yet, and to the tallies that are carried from batch to batch. `finish`
+makes gold: of the tallies what can be told by sums, minima and maxima (generations, decisions, unknown), and
+of all of silver what an event of a later batch may still change (leadership, ISR, availability, latencies,
+violations). So the tables are the same for any split of the input, and a batch that comes again after a crash
+changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow.compute as pc
 
 from epoka.model.ledger import LedgerEvent
 from epoka.spark.audit import invariants, ledger, tables
+from epoka.spark.storage import read, read_arrow
+from epoka.spark.storage import storage as tables_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,123 +67,170 @@ def find_ledgers(paths: list[Path]) -> dict[str, list[Path]]:
     return runs
 
 
-def audit_files(spark: SparkSession, paths: list[Path], target: Path) -> Summary:
+def audit_files(spark: SparkSession, paths: list[Path], target: Path, *, storage: str = "parquet") -> Summary:
     """The tables of ledgers in files."""
     bronze = ledger.bronze_from_files(spark, {**find_ledgers(paths)})
-    bronze.write.mode("overwrite").parquet(str(target / "bronze" / "batch_id=0"))
-    return refresh(spark, target)
+    for name in ("bronze", "silver", "tallies"):
+        shutil.rmtree(target / name, ignore_errors=True)
+    step(bronze, target, 0, storage=storage)
+    return finish(spark, target, storage=storage)
 
 
-def audit_topic(spark: SparkSession, options: dict[str, str], target: Path, run: str = "live") -> Summary:
+def audit_topic(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    target: Path,
+    run: str = "live",
+    *,
+    storage: str = "parquet",
+) -> Summary:
     """The tables of a cluster's ledger as far as its topic goes now; another call goes on from there."""
-    given = {"subscribe": ledger.TOPIC, "startingOffsets": "earliest", **options}
-    frame = spark.readStream.format("epoka").options(**given).load()
-    query = (
-        ledger.bronze_from_topic(frame, run)
-        .writeStream.foreachBatch(lambda batch, number: add_bronze(batch, target, number))
-        .option("checkpointLocation", str(target / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
+    query = _stream(spark, options, target, run, storage).trigger(availableNow=True).start()
     try:
         query.awaitTermination()
     finally:
         query.stop()
-    return refresh(spark, target)
+    return finish(spark, target, storage=storage)
 
 
 def follow_topic(
-    spark: SparkSession, options: dict[str, str], target: Path, run: str, *, trigger: str
+    spark: SparkSession,
+    options: Mapping[str, str],
+    target: Path,
+    run: str = "live",
+    *,
+    trigger: str = "1 second",
+    storage: str = "parquet",
 ) -> Any:
-    """A stream that adds the ledger's topic to bronze as it grows, until it is stopped."""
+    """A stream that adds the ledger's topic as it grows, until it is stopped; `finish` makes gold of it."""
+    return _stream(spark, options, target, run, storage).trigger(processingTime=trigger).start()
+
+
+def _stream(spark: SparkSession, options: Mapping[str, str], target: Path, run: str, storage: str) -> Any:
     given = {"subscribe": ledger.TOPIC, "startingOffsets": "earliest", **options}
     frame = spark.readStream.format("epoka").options(**given).load()
     return (
         ledger.bronze_from_topic(frame, run)
-        .writeStream.foreachBatch(lambda batch, number: add_bronze(batch, target, number))
+        .writeStream.foreachBatch(lambda batch, number: step(batch, target, number, storage=storage))
         .option("checkpointLocation", str(target / "checkpoint"))
-        .trigger(processingTime=trigger)
-        .start()
+    )
+
+
+def step(batch: DataFrame, target: Path, number: int, *, storage: str = "parquet") -> None:
+    """Add one batch of bronze; the same batch again changes nothing.
+
+    Silver comes last: where it has the batch, everything else has it.
+    """
+    keep = tables_storage(storage)
+    spark = batch.sparkSession
+    if keep.has(target / "silver", number):
+        return
+    # Read once and used five times.
+    batch = batch.persist()
+    keep.append(batch, target / "bronze", number)
+    typed = ledger.silver_from_bronze(batch)
+    known = read(spark, target / "silver", ledger.SILVER, before=number).select(*ledger.IDENTITY)
+    new = typed.join(known.where("event_id >= 0"), [*ledger.IDENTITY], "left_anti").select(*typed.columns)
+    order = ["run", "topic", "partition", *ledger.ORDER]
+    fresh = new.repartition("run", "topic", "partition").sortWithinPartitions(*order).persist()
+    try:
+        for name, (tally, _) in tables.CARRIED.items():
+            _carry(target / "tallies" / name, tally, tally.of(fresh), number)
+        keep.append(fresh, target / "silver", number)
+    finally:
+        fresh.unpersist()
+        batch.unpersist()
+
+
+def _carry(folder: Path, tally: tables.Tally, added: DataFrame, number: int) -> None:
+    """The tally of everything up to a batch, from the one before it; older ones are needed no more."""
+    before = [each for each in _numbers(folder) if each < number]
+    parts = [added]
+    if before:
+        parts.append(added.sparkSession.read.parquet(str(folder / f"batch_id={before[-1]}")))
+    tally.merged(*parts).coalesce(1).write.mode("overwrite").parquet(str(folder / f"batch_id={number}"))
+    for each in before[:-1]:
+        shutil.rmtree(folder / f"batch_id={each}")
+
+
+def _numbers(folder: Path) -> list[int]:
+    """The batches whose tally is whole."""
+    return sorted(
+        int(each.parent.name.removeprefix("batch_id=")) for each in folder.glob("batch_id=*/_SUCCESS")
     )
 
 
 def add_events(spark: SparkSession, events: Sequence[LedgerEvent], target: Path, run: str) -> None:
     """Add events that are in no topic, such as what was done to the cluster on purpose."""
     lines = [(run, "events", at, msgspec.json.encode(event).decode()) for at, event in enumerate(events)]
-    added = spark.createDataFrame(lines, ledger.BRONZE)
-    added.coalesce(1).write.mode("overwrite").parquet(str(target / "bronze" / "batch_id=added"))
+    added = ledger.silver_from_bronze(spark.createDataFrame(lines, ledger.BRONZE))
+    added.coalesce(1).write.mode("overwrite").parquet(str(target / "added"))
+
+
+def silver(spark: SparkSession, target: Path) -> DataFrame:
+    """Every event."""
+    told = read(spark, target / "silver", ledger.SILVER)
+    return told.unionByName(read(spark, target / "added", ledger.SILVER))
 
 
 def has_event(spark: SparkSession, target: Path, node: int, event_id: int) -> bool:
-    """Whether bronze has an event."""
-    wanted = (
-        f"get_json_object(value, '$.node') = {node} and get_json_object(value, '$.event_id') = {event_id}"
-    )
-    return not bronze(spark, target).where(wanted).isEmpty()
+    return not silver(spark, target).where(f"node = {node} and event_id = {event_id}").isEmpty()
 
 
-def bronze(spark: SparkSession, target: Path) -> DataFrame:
-    parts = sorted(str(each) for each in (target / "bronze").glob("batch_id=*"))
-    return (
-        spark.read.schema(ledger.BRONZE).parquet(*parts)
-        if parts
-        else spark.createDataFrame([], ledger.BRONZE)
-    )
-
-
-def add_bronze(batch: DataFrame, target: Path, number: int) -> None:
-    batch.write.mode("overwrite").parquet(str(target / "bronze" / f"batch_id={number}"))
-
-
-def refresh(
-    spark: SparkSession, target: Path, *, progress: Callable[[int, int], None] = lambda _done, _all: None
+def finish(
+    spark: SparkSession,
+    target: Path,
+    *,
+    storage: str = "parquet",
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Summary:
-    """Silver and gold of all the bronze that there is; `progress` is told tables that are done and all."""
-    order = ["run", "topic", "partition", *ledger.ORDER]
-    (
-        ledger.silver_from_bronze(bronze(spark, target))
-        .repartition("run", "topic", "partition")
-        .sortWithinPartitions(*order)
-        .write.mode("overwrite")
-        .parquet(str(target / "silver"))
-    )
-    silver = spark.read.parquet(str(target / "silver"))
-    made = tables.gold(silver) | {"violations": invariants.violations(spark, silver)}
+    """Gold of all the steps that were made; `progress` is told tables that are done and all."""
+    keep = tables_storage(storage)
+    events = silver(spark, target)
+    added = read(spark, target / "added", ledger.SILVER)
+    made = {}
+    for name, (tally, told) in tables.CARRIED.items():
+        folder = target / "tallies" / name
+        parts = [spark.read.parquet(str(folder / f"batch_id={each}")) for each in _numbers(folder)[-1:]]
+        made[name] = told(tally.merged(*parts, tally.of(added)))
+    made |= tables.recomputed(events) | {"violations": invariants.violations(spark, events)}
     for done, (name, frame) in enumerate(made.items(), 1):
         progress(done, len(made) + 1)
-        frame.coalesce(1).write.mode("overwrite").parquet(str(target / "gold" / name))
+        keep.replace(frame.coalesce(1), target / "gold" / name)
     return summary(spark, target)
 
 
 def table(spark: SparkSession, target: Path, name: str) -> DataFrame:
-    return spark.read.parquet(str(target / "gold" / name))
+    return read(spark, target / "gold" / name)
 
 
 def summary(spark: SparkSession, target: Path) -> Summary:
-    silver = spark.read.parquet(str(target / "silver"))
-    (counts,) = silver.selectExpr("count(*) as events", "count(distinct run) as runs").collect()
-    refused = table(spark, target, "decisions").where("verdict = 'refused'").groupBy("rule").sum("times")
-    spans = table(spark, target, "availability").selectExpr(
-        "count(*) as partitions",
-        "coalesce(sum(leaderless_ms), 0) as leaderless",
-        "coalesce(sum(under_replicated_ms), 0) as under",
+    (counts,) = (
+        silver(spark, target).selectExpr("count(*) as events", "count(distinct run) as runs").collect()
     )
-    (span,) = spans.collect()
-    (slowest,) = table(spark, target, "latencies").selectExpr("max(failover_ms) as slowest").collect()
+
+    def gold(name: str, *columns: str) -> Any:
+        return read_arrow(target / "gold" / name, list(columns))
+
+    decisions = gold("decisions", "rule", "verdict", "times")
+    refused = decisions.filter(pc.equal(decisions.column("verdict"), "refused"))
+    spans = gold("availability", "leaderless_ms", "under_replicated_ms")
     return Summary(
         folder=str(target),
         events=counts.events,
         runs=counts.runs,
-        generations=table(spark, target, "generations").count(),
-        partitions=span.partitions,
-        refused={row[0]: row[1] for row in refused.collect()},
-        failover_ms=slowest.slowest,
-        leaderless_ms=span.leaderless,
-        under_replicated_ms=span.under,
-        unknown=_counts(table(spark, target, "unknown").groupBy("kind").sum("times")),
-        violations=_counts(table(spark, target, "violations").groupBy("invariant").count()),
+        generations=gold("generations", "generation").num_rows,
+        partitions=spans.num_rows,
+        refused=_sums(refused, "rule"),
+        failover_ms=pc.max(gold("latencies", "failover_ms").column(0)).as_py(),
+        leaderless_ms=pc.sum(spans.column("leaderless_ms")).as_py() or 0,
+        under_replicated_ms=pc.sum(spans.column("under_replicated_ms")).as_py() or 0,
+        unknown=_sums(gold("unknown", "kind", "times"), "kind"),
+        violations=dict(sorted(Counter(gold("violations", "invariant").column(0).to_pylist()).items())),
     )
 
 
-def _counts(frame: Any) -> dict[str, int]:
-    return {row[0]: row[1] for row in sorted(frame.collect())}
+def _sums(table: Any, key: str) -> dict[str, int]:
+    """How many times in all, by key."""
+    summed = table.group_by(key).aggregate([("times", "sum")]).to_pylist()
+    return {row[key]: row["times_sum"] for row in sorted(summed, key=lambda row: row[key])}

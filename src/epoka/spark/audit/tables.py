@@ -6,8 +6,11 @@ ends with the last event of its run. Times are milliseconds of the nodes' clocks
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
@@ -29,23 +32,62 @@ def _with_end(events: DataFrame) -> DataFrame:
     return events.withColumn("run_end_ms", F.max("time_ms").over(Window.partitionBy("run")))
 
 
+class Tally(msgspec.Struct, frozen=True):
+    """Sums, minima and maxima by key: those of two parts of a history make those of both together.
+
+    So a stream carries them from batch to batch, and any split of the input comes to the same.
+    """
+
+    keys: tuple[str, ...]
+    where: str
+    columns: dict[str, tuple[str, str]]
+    """By name: `sum`, `min` or `max`, and of what."""
+
+    def of(self, events: DataFrame) -> DataFrame:
+        made = [F.expr(f"{how}({what})").alias(name) for name, (how, what) in self.columns.items()]
+        return events.where(self.where).groupBy(*self.keys).agg(*made)
+
+    def merged(self, *parts: DataFrame) -> DataFrame:
+        made = [F.expr(f"{how}({name})").alias(name) for name, (how, _) in self.columns.items()]
+        return reduce(lambda one, other: one.unionByName(other), parts).groupBy(*self.keys).agg(*made)
+
+
+LIVES = Tally(
+    ("run", "broker", "broker_epoch"),
+    "broker >= 0 and broker_epoch >= 0",
+    {
+        "registered_ms": ("min", "if(kind = 'registered', time_ms, null)"),
+        "began": ("min", "if(kind = 'registered', detail, null)"),
+        "unfenced_ms": ("min", "if(kind = 'unfenced', time_ms, null)"),
+        "stopping_ms": ("min", "if(kind = 'stopping', time_ms, null)"),
+        "fenced_ms": ("max", "if(kind = 'fenced', time_ms, null)"),
+        "times_fenced": ("sum", "if(kind = 'fenced', 1, 0)"),
+        "times_self_fenced": ("sum", "if(kind = 'self-fenced', 1, 0)"),
+        "refusals": ("sum", "if(verdict = 'refused', 1, 0)"),
+    },
+)
+DECISIONS = Tally(
+    ("run", "rule", "kind", "verdict", "error"),
+    "rule <> ''",
+    {"times": ("sum", "1"), "first_ms": ("min", "time_ms"), "last_ms": ("max", "time_ms")},
+)
+UNKNOWN = Tally(
+    ("run", "kind"),
+    f"kind not in ({', '.join(repr(kind) for kind in sorted(KINDS))})",
+    {"times": ("sum", "1"), "example": ("min", "detail")},
+)
+
+
 def generations(events: DataFrame) -> DataFrame:
     """Every life of every broker: how it began, what happened to it, how it ended."""
-    lives = Window.partitionBy("run", "broker").orderBy("broker_epoch")
-    about = events.where("broker >= 0 and broker_epoch >= 0").groupBy("run", "broker", "broker_epoch")
-    told = about.agg(
-        F.min(F.expr("if(kind = 'registered', time_ms, null)")).alias("registered_ms"),
-        F.min(F.expr("if(kind = 'registered', detail, null)")).alias("began"),
-        F.min(F.expr("if(kind = 'unfenced', time_ms, null)")).alias("unfenced_ms"),
-        F.min(F.expr("if(kind = 'stopping', time_ms, null)")).alias("stopping_ms"),
-        F.max(F.expr("if(kind = 'fenced', time_ms, null)")).alias("fenced_ms"),
-        F.sum(F.expr("if(kind = 'fenced', 1, 0)")).alias("times_fenced"),
-        F.sum(F.expr("if(kind = 'self-fenced', 1, 0)")).alias("times_self_fenced"),
-        F.sum(F.expr("if(verdict = 'refused', 1, 0)")).alias("refusals"),
-    )
+    return told_lives(LIVES.of(events))
+
+
+def told_lives(lives: DataFrame) -> DataFrame:
+    following = Window.partitionBy("run", "broker").orderBy("broker_epoch")
     return (
-        told.where("registered_ms is not null")
-        .withColumn("replaced_ms", F.lead("registered_ms").over(lives))
+        lives.where("registered_ms is not null")
+        .withColumn("replaced_ms", F.lead("registered_ms").over(following))
         .withColumn(
             "ended",
             F.expr(
@@ -74,15 +116,7 @@ def generations(events: DataFrame) -> DataFrame:
 
 def decisions(events: DataFrame) -> DataFrame:
     """Verdicts by rule: how often each was asked and what it said."""
-    return (
-        events.where("rule <> ''")
-        .groupBy("run", "rule", "kind", "verdict", "error")
-        .agg(
-            F.count("*").alias("times"),
-            F.min("time_ms").alias("first_ms"),
-            F.max("time_ms").alias("last_ms"),
-        )
-    )
+    return DECISIONS.of(events)
 
 
 def leadership(events: DataFrame) -> DataFrame:
@@ -233,11 +267,7 @@ def acknowledged(acknowledgements: DataFrame, present: DataFrame) -> DataFrame:
 
 def unknown(events: DataFrame) -> DataFrame:
     """Entries of kinds that this version does not know, and lines that nobody can read."""
-    return (
-        events.where(~F.col("kind").isin(*sorted(KINDS)))
-        .groupBy("run", "kind")
-        .agg(F.count("*").alias("times"), F.min("detail").alias("example"))
-    )
+    return UNKNOWN.of(events)
 
 
 def faults(events: DataFrame) -> DataFrame:
@@ -247,19 +277,29 @@ def faults(events: DataFrame) -> DataFrame:
     )
 
 
-TABLES = {
-    "generations": generations,
-    "decisions": decisions,
+CARRIED: dict[str, tuple[Tally, Callable[[DataFrame], DataFrame]]] = {
+    "generations": (LIVES, told_lives),
+    "decisions": (DECISIONS, lambda tally: tally),
+    "unknown": (UNKNOWN, lambda tally: tally),
+}
+"""Tables that a stream carries from batch to batch, and what makes the table of the tally."""
+RECOMPUTED = {
     "leadership": leadership,
     "isr_intervals": isr_intervals,
     "availability": availability,
     "latencies": latencies,
     "faults": faults,
-    "unknown": unknown,
 }
+"""Tables that are made of all of silver: every interval ends with an event that a later batch may bring."""
+
+NAMES = (*CARRIED, *RECOMPUTED)
+
+
+def recomputed(silver: DataFrame) -> dict[str, DataFrame]:
+    events = _with_end(silver)
+    return {name: make(events) for name, make in RECOMPUTED.items()}
 
 
 def gold(silver: DataFrame) -> dict[str, DataFrame]:
     """Every table of one silver."""
-    events = _with_end(silver)
-    return {name: make(events) for name, make in TABLES.items()}
+    return {name: told(tally.of(silver)) for name, (tally, told) in CARRIED.items()} | recomputed(silver)
