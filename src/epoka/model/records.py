@@ -6,6 +6,7 @@ wire's own error; nothing is skipped.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from epoka.wire import codec
@@ -38,6 +39,10 @@ def encode_record(record: MetadataRecord) -> bytes:
 
 
 def decode_record(buffer: bytes | bytearray | memoryview) -> MetadataRecord:
+    return _remembered(buffer) if type(buffer) is bytes else _decode(buffer)
+
+
+def _decode(buffer: bytes | bytearray | memoryview) -> MetadataRecord:
     if len(buffer) >= 3 and buffer[0] < 0x80 and buffer[1] < 0x80 and buffer[2] < 0x80:
         # All three are one byte long, as they are in every record there is today.
         frame_version, key, version, position = buffer[0], buffer[1], buffer[2], 3
@@ -54,6 +59,11 @@ def decode_record(buffer: bytes | bytearray | memoryview) -> MetadataRecord:
         raise Malformed(f"{kind.NAME} version {version} is unknown")
     record: MetadataRecord = codec.decode(kind, version, buffer, position=position)
     return record
+
+
+# Brokers that share a process read the same records one after the other, and records are values. Whoever
+# reads each but once does not notice: a miss costs nothing that can be measured.
+_remembered = lru_cache(maxsize=1_024)(_decode)
 
 
 def _varint(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:

@@ -228,7 +228,8 @@ class Network:
     def _deliver(self, call: Call) -> None:
         connection = call.connection
         bound = connection.receiver
-        receiver = self.world.process_at(connection.out.receiver)
+        machine = self.world.machines.get(connection.out.receiver)
+        receiver = None if machine is None else machine.process
         elsewhere = receiver is None or (bound is not None and bound is not receiver and not call.held)
         if connection.broken:
             if not call.held and not (self.late_share >= 1.0 or self.rng.random() < self.late_share):

@@ -16,10 +16,10 @@ class Weather:
         self.slow_messages: dict[str, int] = {}
 
     def delay(self, sender: int, receiver: int, message: Any) -> int:
-        ms = 1
-        if self.spread_ms:
+        ms, spread_ms = 1, self.spread_ms
+        if spread_ms:
             draw = self.rng.random()
-            ms += int(draw * self.spread_ms)
+            ms += int(draw * spread_ms)
             if draw < self.spike_chance:
                 ms += 30 + int(self.rng.random() * 120)
         if self.slow_links:
