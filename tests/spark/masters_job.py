@@ -1,5 +1,5 @@
-"""What `test_masters` has another process do on another Spark master: read, write, stream; tells digests as
-JSON."""
+"""What `test_masters` has another process do on another Spark master: read, write, stream, simulate; tells
+digests as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import sys
 
 from pyspark.sql import functions as F
 
+from epoka.spark.fleet.run import simulate
 from epoka.spark.session import build_session
+
+FLEET_SEEDS = "0:12"
 
 
 def digest(frame: object) -> list[object]:
@@ -32,6 +35,7 @@ def main(master: str, bootstrap: str, source: str, target: str, folder: str) -> 
     started.awaitTermination()
     written = spark.read.format("epoka").options(**at, subscribe=target).load()
     told["written"] = [written.count(), written.selectExpr("bit_xor(xxhash64(value))").collect()[0][0]]
+    told["fleet"] = simulate(spark, {"seeds": FLEET_SEEDS}).digest
     told["executors"] = spark.range(8, numPartitions=8).selectExpr("count(*)").collect()[0][0]
     print(json.dumps(told), flush=True)
     spark.stop()

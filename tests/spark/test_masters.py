@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from epoka.cluster.cluster import Cluster
+from epoka.spark.fleet.run import simulate
 from tests.client.topics import Topics
-from tests.spark.masters_job import digest
+from tests.spark.masters_job import FLEET_SEEDS, digest
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -108,4 +109,5 @@ def test_other_masters_give_the_same_rows(
     assert told.returncode == 0, told.stderr[-3000:]
     found = json.loads(told.stdout.strip().splitlines()[-1])
     assert found["read"] == digest(expected)
+    assert found["fleet"] == simulate(spark, {"seeds": FLEET_SEEDS, "seedsPerTask": "5"}).digest
     assert found["written"] == [1000, expected.selectExpr("bit_xor(xxhash64(value))").collect()[0][0]]
