@@ -17,6 +17,7 @@ from epoka.model.levels import FeatureLevel
 from epoka.model.partitions import PartitionState
 from epoka.sim.oracle import Committed, Key, Oracle, batches_of
 from epoka.sim.process import DOUBLES
+from epoka.sim.world import FIRST_PORT
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from epoka.wire.messages.produce import ProduceRequest
@@ -94,6 +95,8 @@ class Checkers:
         """The controller epoch that each life has last obeyed."""
         self.expected = {machine.node_id for machine in world.machines.values() if machine.address < 100}
         self._by_name = world.keeper is not None
+        self.doors: dict[int, int] = {}
+        """The control port of each id: whose disk it is."""
         self._image_at: tuple[int, int] = (-1, -1)
         self._after_answer = False
         """Whether the controller has acted on an answer to one of its own requests."""
@@ -102,6 +105,9 @@ class Checkers:
         oracle.replica = self.replica
         self.truth: ClusterImage = world.controller.image
         """The state that counts: the last one a controller made durable."""
+        for broker in self.truth.brokers.values():
+            if (door := broker.control_endpoint) is not None:
+                self.doors[broker.id] = door.port
 
     def fail(self, checker: str, story: str) -> None:
         world = self.world
@@ -395,6 +401,9 @@ class Checkers:
                     "8: epochs go up", f"broker {broker.id} went from generation {before} to {broker.epoch}"
                 )
             self.generations[broker.id] = broker.epoch
+            door = broker.control_endpoint
+            if door is not None and self.doors.get(broker.id) != door.port:
+                self.moved(broker.id, door.port)
         living: dict[Key, None] = {}
         key: Key
         for ref in image.all_partitions():
@@ -405,6 +414,12 @@ class Checkers:
             self.partition_changed(image, key, name, state)
         for key in [each for each in self.oracle.partitions if each not in living]:
             self.oracle.forget(key)
+
+    def moved(self, broker_id: int, port: int) -> None:
+        """Another process has got the id, on another disk: what the one before it had need not be there."""
+        if broker_id in self.doors:
+            self.oracle.lost_data(port - FIRST_PORT, self.hosted(broker_id))
+        self.doors[broker_id] = port
 
     def partition_changed(self, image: ClusterImage, key: Key, name: str, state: PartitionState) -> None:
         epochs = (state.leader_epoch, state.partition_epoch)
