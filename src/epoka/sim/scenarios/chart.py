@@ -91,9 +91,9 @@ class WatchedWorld(World):
         self.unregistered: dict[int, Registered | None] = {}
         """Brokers that are not told yet under which generation they are registered."""
         self.misled: dict[int, int] = {}
+        """Brokers whose next proposal goes to a controller that is not in office any more."""
         self.in_line: list[Hold] = []
         """Holds that hold up what comes behind on the same connection."""
-        """Brokers whose next proposal goes to a controller that is not in office any more."""
         self._astray: int | None = None
         super().__init__(**settings)
 
@@ -136,11 +136,12 @@ class WatchedWorld(World):
 
     def _send(self, process: Process, send: Send) -> None:
         if process.address in self.misled and isinstance(send.message, AlterPartitionRequest):
-            self._astray = self.misled.pop(process.address)
+            self._astray = self.astray[process.address] = self.misled.pop(process.address)
             try:
                 self._send(process, send)
             finally:
                 self._astray = None
+                del self.astray[process.address]
             return
         to = self.locate(process, send.to)
         if self._watched:
