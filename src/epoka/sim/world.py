@@ -629,11 +629,7 @@ class World:
             self.keeper.controller_acted(process)
 
     def _send(self, process: Process, send: Send) -> None:
-        to: int | None
-        if send.to == CONTROLLER:
-            to = self.office if self.keeper is None else self.keeper.office
-        else:
-            to = self.locate(process, send.to)
+        to = self.locate(process, send.to)
         if self.astray and type(send.message) is AlterPartitionRequest:
             to = self.astray.get(process.address, to)
         if to is None:
