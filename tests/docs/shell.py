@@ -151,7 +151,7 @@ def recipe(text: str) -> list[str]:
     """What `make TARGET` would run here, were everything installed."""
     words = re.sub(r"\s+#.*", "", text).split()
     assert words[0] == "make" and len(words) == 2, text
-    made = ["-o", ".venv/.ready", "-o", ".venv/.with-extras"]
+    made = ["-o", ".venv/.ready", "-o", ".venv/.with-spark", "-o", ".venv/.with-extras"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     done = subprocess.run(
         ["make", "-n", *made, words[1]], cwd=ROOT, env=plain, capture_output=True, text=True, timeout=60
