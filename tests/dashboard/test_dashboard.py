@@ -88,9 +88,10 @@ def test_an_unclean_bounce_is_seen_as_it_happens_and_explained_afterwards(
     wait_until(lambda: pushed("down") and pushed("active"), lambda: f"both states: {heard.messages}")
     assert len(heard.of("state")) == 1
     rows = dict(heard.of("state")[0]["brokers"])
-    for delta in heard.of("delta"):
+    for position, delta in enumerate(heard.of("delta")):
         for broker_id, row in delta.get("brokers", {}).items():
-            assert rows[broker_id] != row
+            # The first one may have been on its way when the whole state was told.
+            assert position == 0 or rows[broker_id] != row
             rows[broker_id] = row
 
     # The time line: one life more, its end, and what somebody did.
@@ -166,7 +167,7 @@ def test_a_controller_that_is_gone_leaves_the_last_known_state_and_its_age(
         )
         assert state["health"]["headline"] == "The controller does not answer"
         assert before["now_ms"] - 5000 <= state["seen"]["answered_ms"] <= state["now_ms"]
-        assert state["counts"]["topics"] == before["counts"]["topics"]
+        assert state["counts"]["topics"] >= before["counts"]["topics"] > 0
         assert ask(client, "/api/topics", q="orders")["total"] == 1
         wait_until(
             lambda: any(delta.get("seen", {}).get("reachable") is False for delta in heard.of("delta")),

@@ -127,7 +127,7 @@ def told_by(cluster: Cluster, broker_id: int) -> metadata.MetadataResponse | Non
 def leads(cluster: Cluster, broker_id: int, topic: str = TOPIC) -> bool:
     """Whether a broker takes itself for the leader. Asked as nodes ask each other: it may not serve yet."""
     request = list_offsets.ListOffsetsRequest(
-        replica_id=-2,
+        replica_id=-1,
         topics=(
             list_offsets.ListOffsetsTopic(
                 name=topic,
