@@ -14,7 +14,7 @@ demo: $(WITH_SPARK)  ## a cluster, clients, a broker killed under load, Spark ov
 
 test: $(WITH_EXTRAS) check  ## everything: check, then all tests
 	$(PYTHON) .ci/debian.py kcat chromium
-	$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0
+	$(BIN)/pytest -n 3 --dist loadgroup --max-worker-restart 0
 
 check: $(READY)  ## format, lint, types, import contracts, generated code and pages: under a minute
 	$(BIN)/ruff format --check src tests benchmarks

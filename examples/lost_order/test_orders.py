@@ -36,7 +36,7 @@ def test_an_order_that_was_taken_is_delivered(epoka_cluster, acks: str) -> None:
 
 def test_a_clean_bounce_costs_nothing(epoka_cluster) -> None:
     topic = epoka_cluster.topic("orders", replication_factor=3)
-    shop = Shop(epoka_cluster.producer({"acks": "all"}), topic)
+    shop = Shop(epoka_cluster.producer({"acks": "all", "enable.idempotence": True}), topic)
     shop.order("bread")
     old, new = epoka_cluster.bounce(epoka_cluster.leader(topic))
     shop.order("milk")

@@ -67,7 +67,7 @@ def standalone(folder: Path) -> Iterator[str]:
             each.wait(30)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["local-cluster", "standalone"])
 def test_other_masters_give_the_same_rows(
     spark: Any, spark_cluster: Cluster, topics: Topics, tmp_path: Path, kind: str
@@ -102,7 +102,7 @@ def test_other_masters_give_the_same_rows(
             [*job, str(tmp_path / "checkpoint")],
             capture_output=True,
             text=True,
-            timeout=350,
+            timeout=580,
             env=environment,
             cwd=ROOT,
         )
