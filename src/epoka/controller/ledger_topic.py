@@ -30,7 +30,7 @@ class LedgerTopic:
 
     @property
     def due(self) -> int | None:
-        return self._outbox.due if self._state.config.ledger_replication_factor > 0 else None
+        return self._outbox.due if self.wanted else None
 
     def add(self, event: LedgerEvent, now: int) -> None:
         if self.wanted:

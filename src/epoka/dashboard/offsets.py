@@ -9,13 +9,11 @@ from epoka.client.cluster import LATEST, ClusterClient, TopicPartition
 from epoka.client.connection import Connection
 from epoka.client.errors import ClientError
 from epoka.client.settings import ClientSettings
+from epoka.model.ids import CONSUMER, ONLOOKER
 from epoka.model.image import ClusterImage
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import fetch, list_offsets
 
-CONSUMER: Final = -1
-ONLOOKER: Final = -2
-"""Whoever says so is told of any replica, led or not, as in Kafka."""
 BY_NAME: Final = 12
 """The last version of Fetch that names topics by their names, and its reader in the request itself."""
 

@@ -18,6 +18,10 @@ TopicId = NewType("TopicId", UUID)
 
 NO_BROKER: Final = BrokerId(-1)
 """The leader of a partition that has none."""
+CONSUMER: Final = BrokerId(-1)
+ONLOOKER: Final = BrokerId(-2)
+"""Who asks for offsets or records without being a replica. An onlooker is answered by any replica, led or
+not, as in Kafka."""
 NO_EPOCH: Final = BrokerEpoch(-1)
 """A generation that is not known or not given."""
 ZERO_TOPIC_ID: Final = TopicId(UUID(int=0))

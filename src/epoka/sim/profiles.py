@@ -1,8 +1,6 @@
-"""What a seed decides to do: the swarm's mix, and one bias for every rule that aims at its race.
+"""One bias for every rule, that aims at its race.
 
-Everything is drawn here, before the run begins, from one generator; the result is a `Plan`. In the swarm each
-seed picks which kinds of faults it uses at all, because a run with every fault in it reaches few places. A
-profile adds the faults that its rule is about, at the moments that matter, to a smaller swarm.
+A profile adds the faults that its rule is about, at the moments that matter, to a smaller swarm.
 """
 
 from __future__ import annotations
@@ -13,186 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from epoka.model.levels import HIGHEST, LOWEST_IN_LOG_MODE, FeatureLevel
-from epoka.sim.nemesis import KINDS
+from epoka.model.levels import HIGHEST, FeatureLevel
 from epoka.sim.steps import Plan, Step
+from epoka.sim.swarm import fault, faults, ground, plan_of, produces, some_kinds, swarm
 
 SWARM: Final = "swarm"
 
-
-WEIGHTS: Final = {
-    "clean-stop": 2,
-    "kill": 4,
-    "kill-lossy": 4,
-    "kill-wiped": 2,
-    "fast-bounce": 6,
-    "pause": 5,
-    "controlled-shutdown": 4,
-    "shutdown-bounce": 3,
-    "controller-failover": 4,
-    "duplicate-id": 1,
-    "all-brokers": 1,
-    "drop": 2,
-    "delay": 4,
-    "reorder": 2,
-    "duplicate": 2,
-    "partition": 5,
-    "one-way-partition": 4,
-    "swizzle-clog": 2,
-    "reset": 2,
-    "half-open": 2,
-    "fsync-error": 1,
-    "disk-full": 1,
-    "torn-tail": 2,
-    "slow-disk": 2,
-    "clock-jump": 1,
-    "clock-drift": 1,
-}
-assert set(WEIGHTS) == set(KINDS)
-
-ROLES: Final = ("leader", "leader", "follower", "insider", "outsider", "any")
-LASTING: Final = {
-    "pause": (50, 1_400),
-    "drop": (100, 800),
-    "delay": (100, 1_000),
-    "reorder": (100, 1_000),
-    "duplicate": (100, 800),
-    "partition": (50, 1_500),
-    "one-way-partition": (50, 1_500),
-    "swizzle-clog": (50, 600),
-    "half-open": (50, 1_200),
-    "slow-disk": (100, 1_000),
-    "duplicate-id": (200, 1_500),
-    "fast-bounce": (1, 40),
-    "shutdown-bounce": (1, 60),
-    "all-brokers": (1, 800),
-}
-BACK: Final = (1, 900)
-"""How long a process stays away, of the kinds that end one."""
-
-DISKS: Final = ("keep", "lose", "lose", "tear")
-
-
-def fault(rng: Random, kind: str, at: int, target: str | None = None) -> Step:
-    low, high = LASTING.get(kind, BACK)
-    # Short and long ones alike: half of all are in the lowest tenth.
-    span = high - low if rng.random() < 0.5 else max((high - low) // 10, 1)
-    other = ""
-    if (kind in ("partition", "one-way-partition") and rng.random() < 0.7) or kind in ("delay", "reset"):
-        other = rng.choice(("controller", "leader", "follower"))
-    role = target or rng.choice(ROLES)
-    if kind in ("pause", "clock-drift", "half-open", "delay") and rng.random() < 0.15:
-        role = "controller"
-    return Step(
-        at=at,
-        kind=kind,
-        target=role,
-        other=other,
-        ms=low + rng.randrange(span + 1),
-        disk=rng.choice(DISKS) if kind in ("fast-bounce", "shutdown-bounce") else "",
-        salt=rng.randrange(1 << 20),
-    )
-
-
-def faults(rng: Random, length_ms: int, least: int, most: int, kinds: dict[str, int]) -> list[Step]:
-    names, weights = list(kinds), list(kinds.values())
-    return [
-        fault(rng, rng.choices(names, weights)[0], rng.randrange(length_ms))
-        for _ in range(rng.randint(least, most))
-    ]
-
-
-def some_kinds(rng: Random) -> dict[str, int]:
-    """The mix of one seed."""
-    share = rng.choice((0.15, 0.3, 0.5, 0.8))
-    chosen = {kind: weight for kind, weight in WEIGHTS.items() if rng.random() < share}
-    return chosen or {"fast-bounce": 1}
-
-
-def produces(rng: Random, length_ms: int, least: int, most: int) -> list[Step]:
-    return [
-        Step(rng.randrange(length_ms), "produce", ms=rng.randrange(3), salt=rng.randrange(1 << 16))
-        for _ in range(rng.randint(least, most))
-    ]
-
-
-def errands(rng: Random, length_ms: int) -> list[Step]:
-    """What an operator does now and then."""
-    steps: list[Step] = []
-    if rng.random() < 0.15:
-        at = rng.randrange(length_ms)
-        steps += [
-            Step(at, "create-topic", salt=rng.randrange(100)),
-            Step(at + 40, "use-side-topic"),
-            Step(at + 300, "use-side-topic"),
-        ]
-        if rng.random() < 0.6:
-            steps.append(Step(at + 350 + rng.randrange(600), "delete-topic"))
-    if rng.random() < 0.15:
-        at = rng.randrange(length_ms)
-        steps.append(Step(at, "reassign", salt=rng.randrange(1_000)))
-        if rng.random() < 0.3:
-            steps.append(Step(at + rng.randrange(200), "cancel-reassign", salt=rng.randrange(1_000)))
-    return steps
-
-
-def ground(rng: Random, mode: str, level: FeatureLevel | None) -> dict[str, Any]:
-    """What a run stands on: sizes, levels, delays, timeouts."""
-    # At `legacy` a bounced broker is never told anything: that is what KIP-380 is about.
-    lowest = LOWEST_IN_LOG_MODE if mode == "log" else FeatureLevel.GENERATIONS
-    chosen = level
-    if chosen is None:
-        chosen = HIGHEST if rng.random() < 0.8 else FeatureLevel(rng.randint(lowest, HIGHEST))
-    session_ms = rng.choice((400, 600, 600, 900))
-    return {
-        "level": chosen,
-        "brokers": 4 if rng.random() < 0.1 else 3,
-        "controllers": 1 if mode == "log" else 2,
-        "partitions": rng.choice((1, 1, 1, 2)),
-        "codec": rng.random() < 0.06,
-        "spread_ms": rng.choice((0, 2, 2, 8, 30)),
-        "spike_chance": rng.choice((0.0, 0.0, 0.02)),
-        "chores_ms": rng.choice((100, 400, 400, 2_000)),
-        "settings": {
-            "heartbeat_interval_ms": rng.choice((120, 180)),
-            "heartbeat_timeout_ms": session_ms + rng.choice((100, 300)),
-            "replica_lag_time_max_ms": rng.choice((300, 500, 800)),
-            "replica_fetch_wait_max_ms": rng.choice((100, 300)),
-            "request_timeout_ms": rng.choice((600, 1_500)),
-        },
-        "controller": {
-            "session_timeout_ms": session_ms,
-            "snapshot_after_records": rng.choice((8, 30, 20_000, 20_000)),
-        },
-        "metadata_max_bytes": rng.choice((150, 8 << 20, 8 << 20)),
-    }
-
-
-def swarm(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
-    base = ground(rng, mode, level)
-    length_ms = rng.choice((800, 1_500, 2_500))
-    steps = faults(rng, length_ms, 1, 7, some_kinds(rng))
-    steps += produces(rng, length_ms, 10, 30) + errands(rng, length_ms)
-    if base["level"] < HIGHEST and rng.random() < 0.5:
-        for at, rung in enumerate(range(base["level"] + 1, HIGHEST + 1)):
-            steps.append(Step(200 + 200 * at + rng.randrange(150), "climb", ms=rung))
-    return plan_of(steps, length_ms, base)
-
-
-def plan_of(steps: list[Step], length_ms: int, base: dict[str, Any]) -> Plan:
-    return Plan(steps=tuple(sorted(steps, key=lambda step: step.at)), length_ms=length_ms, **base)
-
-
 Profile = Callable[[Random, str, "FeatureLevel | None"], Plan]
-PROFILES: dict[str, Profile] = {SWARM: swarm}
-
-
-def plan(seed: int, mode: str, level: FeatureLevel | None, profile: str) -> Plan:
-    """Everything that a seed decides."""
-    return PROFILES[profile](Random(seed), mode, level)
-
-
-# One bias a rule. `aimed` puts a rule's own steps on a small swarm.
 
 
 def aimed(
@@ -208,6 +33,7 @@ def aimed(
     controller: dict[str, Any] | None = None,
     **more: Any,
 ) -> Plan:
+    """A rule's own steps, put on a small swarm."""
     base = ground(rng, mode, HIGHEST if level is None else level)
     base |= {"brokers": 3, "partitions": 1, "chores_ms": 2_000, "spread_ms": rng.choice((0, 2, 8)), **more}
     base["settings"] = {**base["settings"], **(settings or {})}
@@ -731,10 +557,18 @@ def deaf_newborns(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     )
 
 
-def _old_proposal(rng: Random, steps: list[Step], then: tuple[Step, ...], late: str) -> list[Step]:
+def _old_proposal(
+    rng: Random,
+    mode: str,
+    level: FeatureLevel | None,
+    late: str,
+    then: tuple[Step, ...],
+    steps: list[Step],
+    length_ms: int = 2_600,
+) -> Plan:
     """The leader asks for an ISR without one that is late, and the request takes more than a second."""
     at = rng.randrange(50, 150)
-    return [
+    steps = [
         _step(rng, at, "partition", late, 360, 420, other="broker:1"),
         _step(
             rng,
@@ -749,9 +583,17 @@ def _old_proposal(rng: Random, steps: list[Step], then: tuple[Step, ...], late: 
         ),
         *(msgspec.structs.replace(each, at=at + each.at) for each in steps),
     ]
-
-
-PATIENT: Final = {"replica_lag_time_max_ms": 300, "request_timeout_ms": 1_500, "heartbeat_timeout_ms": 900}
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        length_ms=length_ms,
+        records=(50, 90),
+        settings={"replica_lag_time_max_ms": 300, "request_timeout_ms": 1_500, "heartbeat_timeout_ms": 900},
+        controller={"session_timeout_ms": 400},
+    )
 
 
 def regained_leadership(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
@@ -762,17 +604,7 @@ def regained_leadership(rng: Random, mode: str, level: FeatureLevel | None) -> P
         _step(rng, rng.randrange(100, 400), "partition", "broker:3", 1_500, 1_700, other="broker:2"),
     )
     steps = [Step(at, "elect", salt=_salt(rng)) for at in (1_250, 1_450, 1_650)]
-    return aimed(
-        rng,
-        mode,
-        level,
-        _old_proposal(rng, steps, then, "broker:2"),
-        noise=1,
-        length_ms=2_600,
-        records=(50, 90),
-        settings=PATIENT,
-        controller={"session_timeout_ms": 400},
-    )
+    return _old_proposal(rng, mode, level, "broker:2", then, steps)
 
 
 def deposed_leaders(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
@@ -781,17 +613,7 @@ def deposed_leaders(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
         _step(rng, 0, "partition", "broker:1", 430, 560, other="controller"),
         _step(rng, rng.randrange(20), "partition", "broker:1", 1_500, 1_700, other="broker:2"),
     )
-    return aimed(
-        rng,
-        mode,
-        level,
-        _old_proposal(rng, [], then, "broker:3"),
-        noise=1,
-        length_ms=2_400,
-        records=(50, 90),
-        settings=PATIENT,
-        controller={"session_timeout_ms": 400},
-    )
+    return _old_proposal(rng, mode, level, "broker:3", then, [], length_ms=2_400)
 
 
 def reborn_leaders(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
@@ -802,17 +624,7 @@ def reborn_leaders(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
         _step(rng, rng.randrange(100, 300), "partition", "broker:3", 1_500, 1_700, other="broker:2"),
     )
     steps = [Step(at, "elect", salt=_salt(rng)) for at in (1_050, 1_250, 1_450)]
-    return aimed(
-        rng,
-        mode,
-        level,
-        _old_proposal(rng, steps, then, "broker:2"),
-        noise=1,
-        length_ms=2_600,
-        records=(50, 90),
-        settings=PATIENT,
-        controller={"session_timeout_ms": 400},
-    )
+    return _old_proposal(rng, mode, level, "broker:2", then, steps)
 
 
 def lost_offices(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
@@ -876,7 +688,8 @@ def disk_replies(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     return aimed(rng, mode, level, steps, noise=1, length_ms=2_200, records=(40, 70))
 
 
-PROFILES |= {
+PROFILES: Final[dict[str, Profile]] = {
+    SWARM: swarm,
     "stale-join": stale_join,
     "fenced-join": fenced_join,
     "slow-proposals": slow_proposals,
@@ -908,3 +721,8 @@ PROFILES |= {
     "lost-offices": lost_offices,
     "double-bounces": double_bounces,
 }
+
+
+def plan(seed: int, mode: str, level: FeatureLevel | None, profile: str) -> Plan:
+    """Everything that a seed decides."""
+    return PROFILES[profile](Random(seed), mode, level)

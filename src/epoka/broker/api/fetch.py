@@ -16,6 +16,7 @@ from epoka.broker.waiting import FetchWait
 from epoka.fencing import fetch as rules
 from epoka.log.store import StorageError
 from epoka.model.events import Request
+from epoka.model.ids import ONLOOKER
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import fetch as wire
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 REQUEST = wire.FetchRequest
 VERSIONS = (4, 17)
 
-CONSUMER = -1
-ONLOOKER = -2
 NO_RECORDS = b""
 NO_ERROR = ErrorCode.NONE
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from epoka.broker.api._topics import led
 from epoka.broker.replica import Replica
 from epoka.model.events import Request
+from epoka.model.ids import ONLOOKER
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import list_offsets as wire
 
@@ -25,9 +26,6 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
-
-CONSUMER = -1
-ONLOOKER = -2
 
 
 def refuse(request: Request) -> wire.ListOffsetsResponse:

@@ -41,6 +41,21 @@ def add_setting(parser: Parser, about: str) -> None:
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help=about)
 
 
+def add_rules(parser: Parser) -> None:
+    """Which level a simulated cluster has, which rule it lacks, and what it is aimed at."""
+    parser.add_argument(
+        "--level", metavar="NAME", help=f"one of {', '.join(LEVELS)} (default: each seed's own)"
+    )
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="take a rule away; `epoka simulate --rules` has the names",
+    )
+    parser.add_argument("--profile", metavar="NAME", help="aim at a rule's race (default: the swarm)")
+
+
 def path(text: str) -> object:
     from pathlib import Path
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epoka.cli.arguments.common import LEVELS, add_cluster
+from epoka.cli.arguments.common import add_cluster, add_rules
 from epoka.cli.commands import Command, Parser
 
 
@@ -22,19 +22,23 @@ def _storage(parser: Parser) -> None:
     )
 
 
-def _topics(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="+", metavar="TOPIC")
-    parser.add_argument(
-        "--to", dest="target", required=True, metavar="DIR", help="where the table is or will be"
-    )
+def _options(parser: Parser, source: str) -> None:
     parser.add_argument(
         "--option",
         dest="options",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help='of format("epoka")',
+        help=f'of format("{source}")',
     )
+
+
+def _topics(parser: Parser) -> None:
+    parser.add_argument("topics", nargs="+", metavar="TOPIC")
+    parser.add_argument(
+        "--to", dest="target", required=True, metavar="DIR", help="where the table is or will be"
+    )
+    _options(parser, "epoka")
     add_cluster(parser)
     _storage(parser)
     _spark(parser)
@@ -66,17 +70,7 @@ def _fleet(parser: Parser) -> None:
         "--scenario", metavar="NAME", help="a story of `epoka scenario list`, or a schedule's .json file"
     )
     parser.add_argument("--mode", choices=("log", "zookeeper"), help="where state lives (default: log)")
-    parser.add_argument(
-        "--level", metavar="NAME", help=f"one of {', '.join(LEVELS)} (default: each seed's own)"
-    )
-    parser.add_argument(
-        "--without",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="take a rule away; `epoka simulate --rules` has the names",
-    )
-    parser.add_argument("--profile", metavar="NAME", help="aim at a rule's race (default: the swarm)")
+    add_rules(parser)
     parser.add_argument(
         "--rules-off",
         action="store_true",
@@ -84,14 +78,7 @@ def _fleet(parser: Parser) -> None:
     )
     parser.add_argument("--shrink", action="store_true", help="make failing runs small, and keep them")
     parser.add_argument("--to", dest="target", metavar="DIR", help="where the tables are or will be")
-    parser.add_argument(
-        "--option",
-        dest="options",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help='of format("epoka-sim")',
-    )
+    _options(parser, "epoka-sim")
     _spark(parser)
 
 

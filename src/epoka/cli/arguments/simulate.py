@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epoka.cli.arguments.common import LEVELS, path
+from epoka.cli.arguments.common import add_rules, path
 from epoka.cli.commands import Command, Parser
 
 
@@ -10,17 +10,7 @@ def _simulate(parser: Parser) -> None:
     parser.add_argument("--seeds", metavar="A:B", help="from A up to, not including B; or a single one")
     parser.add_argument("--schedule", type=path, metavar="FILE", help="repeat the run in this file instead")
     parser.add_argument("--mode", choices=("log", "zookeeper"), default="log", help="where state lives")
-    parser.add_argument(
-        "--level", metavar="NAME", help=f"one of {', '.join(LEVELS)} (default: each seed's own)"
-    )
-    parser.add_argument(
-        "--without",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="take a rule away; `epoka simulate --rules` has the names",
-    )
-    parser.add_argument("--profile", metavar="NAME", help="aim at a rule's race (default: the swarm)")
+    add_rules(parser)
     parser.add_argument("--shrink", action="store_true", help="make the first failing run small, and keep it")
     parser.add_argument(
         "--output", type=path, metavar="FILE", help="where --shrink writes (default: schedule-SEED.json)"
