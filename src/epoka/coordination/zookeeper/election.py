@@ -69,7 +69,11 @@ class Election:
         self._candidate = candidate
 
     def stand(self, now_ms: int) -> Mandate | Held:
-        """Take the office if it is vacant. Creating the node and raising the epoch is one step."""
+        """Take the office if it is vacant. Taking the node and raising the epoch is one step.
+
+        An office that our own session still holds was left while ZooKeeper could not be told. It is taken
+        with a new epoch like any other: a mandate that is over never begins again.
+        """
         data = encode_controller(self._candidate, now_ms)
         for _ in range(_MOST_ATTEMPTS):
             try:
@@ -79,17 +83,16 @@ class Election:
                 epoch, version = self._epoch()
                 if held is not None and held.session != session_id:
                     return held
-                if held is None:
-                    self._session.multi(
-                        [
-                            Create(paths.CONTROLLER, data, ephemeral=True),
-                            SetData(paths.CONTROLLER_EPOCH, str(epoch + 1).encode(), version),
-                        ]
-                    )
-                    epoch, version = epoch + 1, version + 1
+                take = (
+                    Create(paths.CONTROLLER, data, ephemeral=True)
+                    if held is None
+                    else SetData(paths.CONTROLLER, data)
+                )
+                raise_epoch = SetData(paths.CONTROLLER_EPOCH, str(epoch + 1).encode(), version)
+                self._session.multi([take, raise_epoch])
                 # While our session holds the office nobody raises the epoch; a newer session proves nothing.
                 if self._session.id == session_id:
-                    return Mandate(epoch, version, session_id)
+                    return Mandate(epoch + 1, version + 1, session_id)
             except Refused:
                 # Somebody was faster; the next look tells whether the office is still theirs.
                 continue
