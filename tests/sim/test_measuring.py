@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import campaign
 from benchmarks.mutants import AIMED, PIECE, UNIFORM, Measurement, Piece, Seen, open_mutants, told
 from benchmarks.twice import compare
 from benchmarks.twice import main as twice
 from epoka.sim.mutants import MUTANTS
+from epoka.sim.runner import Options
 
 
 def _seen(*figures: int | str) -> list[Seen]:
@@ -73,3 +75,45 @@ def test_a_process_that_has_another_result_is_noticed(
     liar.chmod(0o755)
     assert twice(["--seeds", "0:1", "--modes", "log", "--python", str(liar)]) == 1
     assert "log 0" in capsys.readouterr().out
+
+
+def test_a_campaign_goes_on_where_it_was_and_not_with_other_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(campaign, "PIECE", 3)
+    file = tmp_path / "new" / "campaign.jsonl"
+    call = ["--keep", str(file), "--processes", "1"]
+    assert campaign.main([*call, "--schedules", "6"]) == 0
+    before = file.read_bytes()
+    assert campaign.main([*call, "--schedules", "30"]) == 0
+    assert file.read_bytes().startswith(before)
+    told = capsys.readouterr().out
+    assert "| log | swarm | 18 | 0 |" in told and "| zookeeper | swarm | 9 | 0 |" in told
+    assert "| log | every other | 3 | 0 |" in told and "| both | all | 30 | 0 |" in told
+    assert campaign.main([*call, "--schedules", "60", "--minutes", "0"]) == 0
+    assert "| both | all | 30 | 0 |" in capsys.readouterr().out
+    monkeypatch.setattr(campaign, "code", lambda: campaign.Code("another", "3.11"))
+    with pytest.raises(SystemExit, match="begin another file"):
+        campaign.main(call)
+
+
+def test_the_pieces_of_a_campaign_never_meet_and_a_longer_one_begins_as_a_shorter() -> None:
+    million = list(campaign.pieces(1_000_000))
+    seeds = {(each.mode, each.profile, seed) for each in million for seed in each.seeds}
+    assert len(seeds) == 1_000_000
+    assert million[: len(list(campaign.pieces(100_000)))] == list(campaign.pieces(100_000))
+
+
+def test_a_campaign_with_a_violation_says_how_to_see_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = campaign.Piece("log", "stale-join", 0, 20)
+    monkeypatch.setattr(campaign, "pieces", lambda schedules: iter([broken]))
+    monkeypatch.setattr(
+        campaign.Piece,
+        "options",
+        property(lambda piece: Options(profile=piece.profile, without=("isr.generation",))),
+    )
+    call = ["--keep", str(tmp_path / "kept"), "--processes", "1", "--schedules", "20"]
+    assert campaign.main(call) == 1
+    assert "epoka simulate" in capsys.readouterr().out

@@ -95,12 +95,16 @@ def _work(piece: tuple[range, Options]) -> tuple[list[Result], float]:
 
 @contextmanager
 def _collecting_once() -> Iterator[None]:
-    """The collector looks for dead worlds at the end of a piece, not a dozen times in every run."""
-    was_enabled = gc.isenabled()
+    """The collector looks for dead worlds at the end of a piece, not a dozen times in every run, and looks at
+    nothing that was there before: what this process holds besides may be many times as much."""
+    was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > 0
     gc.disable()
+    gc.freeze()
     try:
         yield
     finally:
         gc.collect()
+        if not was_frozen:
+            gc.unfreeze()
         if was_enabled:
             gc.enable()

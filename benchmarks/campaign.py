@@ -1,0 +1,175 @@
+"""`python -m benchmarks.campaign`: very many schedules, over as many sittings as it takes.
+
+Every piece that is done is a line of the file; the next call goes on behind the last one. The first line
+tells of which code: the digest of every module that takes part in a simulation. Other code is another
+campaign, and is refused the file. Six of ten schedules are of log mode, three of zookeeper mode, and one aims
+at a rule: every profile in both modes in turn. Exit code 1 when anything was violated. Long: not part of
+`make bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from epoka.cli.simulate import command
+from epoka.sim.fleet import Tally, campaign
+from epoka.sim.profiles import PROFILES, SWARM
+from epoka.sim.runner import Options
+
+FIRST_SEED: Final = 1_000_000
+"""Beyond every seed that was run while building."""
+PIECE: Final = 5_000
+AIMED_PIECE: Final = 100
+MODES: Final = ("log", "zookeeper")
+
+
+class Code(msgspec.Struct, frozen=True):
+    digest: str
+    python: str
+
+
+class Piece(msgspec.Struct, frozen=True):
+    mode: str
+    profile: str
+    first: int
+    last: int
+
+    @property
+    def seeds(self) -> range:
+        return range(self.first, self.last)
+
+    @property
+    def options(self) -> Options:
+        return Options(mode=self.mode, profile=self.profile)
+
+
+class Done(msgspec.Struct):
+    piece: Piece
+    tally: Tally
+
+
+@cache
+def code() -> Code:
+    """What was loaded of Epoka to simulate, without the command line."""
+    digest = hashlib.sha256()
+    for name in sorted(sys.modules):
+        file = getattr(sys.modules[name], "__file__", None)
+        if name.startswith("epoka.") and not name.startswith("epoka.cli") and file:
+            digest.update(name.encode() + b"\0" + Path(file).read_bytes())
+    return Code(digest.hexdigest()[:16], platform.python_version())
+
+
+def pieces(schedules: int) -> Iterator[Piece]:
+    """The same for ever; a longer campaign begins as a shorter one."""
+    aims = [(mode, profile) for profile in PROFILES if profile != SWARM for mode in MODES]
+    at = dict.fromkeys(MODES, FIRST_SEED)
+    aimed = planned = turn = 0
+
+    def swarm(mode: str, count: int) -> Piece:
+        at[mode] += count
+        return Piece(mode, SWARM, at[mode] - count, at[mode])
+
+    while planned < schedules:
+        place = turn % 10
+        turn += 1
+        count = min(PIECE, schedules - planned)
+        planned += count
+        if place < 9:
+            yield swarm(MODES[0] if place % 3 < 2 else MODES[1], count)
+            continue
+        while count:
+            size = min(AIMED_PIECE, count)
+            lap, which = divmod(aimed, len(aims))
+            first = FIRST_SEED + lap * AIMED_PIECE
+            yield Piece(*aims[which], first, first + size)
+            aimed += 1
+            count -= size
+
+
+def sitting(file: Path, schedules: int, processes: int | None, until: float) -> list[Done]:
+    """Go on with a campaign until it is done or its time is up; all that is done of it."""
+    done = _read(file)
+    with file.open("ab") as kept:
+        if not kept.tell():
+            kept.write(msgspec.json.encode(code()) + b"\n")
+        for piece in list(pieces(schedules))[len(done) :]:
+            if time.monotonic() >= until:
+                break
+            finished = Done(piece, campaign(piece.seeds, piece.options, processes=processes))
+            kept.write(msgspec.json.encode(finished) + b"\n")
+            kept.flush()
+            done.append(finished)
+            ran = sum(each.tally.schedules for each in done)
+            failed = sum(len(each.tally.failures) for each in done)
+            print(f"{ran:,} of {schedules:,}, {failed} failed", file=sys.stderr, flush=True)
+    return done
+
+
+def _read(file: Path) -> list[Done]:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists() or not file.stat().st_size:
+        return []
+    head, *lines = file.read_bytes().splitlines()
+    begun, here = msgspec.json.decode(head, type=Code), code()
+    if begun != here:
+        sys.exit(f"{file} was begun with {begun}, and this is {here}: begin another file")
+    return [msgspec.json.decode(line, type=Done) for line in lines]
+
+
+def tell(done: Sequence[Done]) -> None:
+    print(f"code {code().digest}, Python {code().python}\n")
+    print("| mode | profile | schedules | failed | events | faults | acknowledged | exceptions |")
+    print("|---|---|---|---|---|---|---|---|")
+    faults: Counter[str] = Counter()
+    for each in done:
+        faults.update(each.tally.faults)
+    for mode in MODES:
+        of_mode = [each for each in done if each.piece.mode == mode]
+        _row(mode, SWARM, [each.tally for each in of_mode if each.piece.profile == SWARM])
+        _row(mode, "every other", [each.tally for each in of_mode if each.piece.profile != SWARM])
+    _row("both", "all", [each.tally for each in done])
+    print("\nFaults: " + ", ".join(f"{kind} {count:,}" for kind, count in faults.most_common()))
+    for each in done:
+        for failure in each.tally.failures:
+            violation = failure.violations[0]
+            print(f"{command(failure.seed, each.piece.options)}: {violation.checker}: {violation.story}")
+
+
+def _row(mode: str, profile: str, tallies: Sequence[Tally]) -> None:
+    if tallies:
+        counts = [
+            sum(each.schedules for each in tallies),
+            sum(len(each.failures) for each in tallies),
+            sum(each.events for each in tallies),
+            sum(sum(each.faults.values()) for each in tallies),
+            sum(each.acked for each in tallies),
+            sum(each.exceptions for each in tallies),
+        ]
+        print(f"| {mode} | {profile} | " + " | ".join(f"{count:,}" for count in counts) + " |")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.campaign", description=__doc__)
+    parser.add_argument("--schedules", type=int, default=1_000_000)
+    parser.add_argument("--keep", type=Path, default=Path("build/campaign.jsonl"), help="what is done of it")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no piece after so long")
+    parser.add_argument("--processes", type=int, help="how many; all cores unless given")
+    given = parser.parse_args(arguments)
+    done = sitting(given.keep, given.schedules, given.processes, time.monotonic() + 60 * given.minutes)
+    tell(done)
+    return 1 if any(each.tally.failures for each in done) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
