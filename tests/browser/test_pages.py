@@ -111,6 +111,16 @@ def test_decisions_are_found_by_words_and_by_rule(page: Any, cluster: Cluster) -
     page.wait_for_selector("#panel", state="hidden")
 
 
+def test_a_slow_click_is_a_click_though_the_page_changes_under_it(page: Any, cluster: Cluster) -> None:
+    healthy(page)
+    page.hover("a.tile:has-text('Refusals')")
+    page.mouse.down()
+    _, new = cluster.bounce(2, "fast")
+    page.wait_for_selector(f".card:has-text('generation {new}')")
+    page.mouse.up()
+    page.wait_for_selector(".page.decisions")
+
+
 def test_every_end_of_a_life_is_drawn(page: Any, cluster: Cluster) -> None:
     show(page, "generations", ".chart .life")
     for how in ("clean", "unclean", "fast", "wiped"):
@@ -132,11 +142,14 @@ def test_every_end_of_a_life_is_drawn(page: Any, cluster: Cluster) -> None:
 def test_an_isolation_is_a_bar_and_a_fenced_span(page: Any, cluster: Cluster) -> None:
     healthy(page)
     show(page, "brokers", "tbody tr")
+    page.wait_for_selector("td[data-heard='2']:has-text('ago')")
     press(page, 2, "isolate from brokers")
     page.wait_for_selector(".toast.good:has-text('isolate broker 2 from brokers: done')")
     press(page, 2, "isolate from controller")
     page.wait_for_selector('tr[data-key="broker-2"] .badge.fenced')
     page.wait_for_selector("tr[data-key='broker-2']:has-text('heartbeat.session')")
+    page.wait_for_selector("td[data-heard='2']:text-is('–')")
+    page.wait_for_selector("td[data-heard='1']:has-text('ago')")
     page.screenshot(path=str(PICTURES / "brokers-one-fenced.png"))
     page.click("text=Heal all isolations")
     page.wait_for_selector('tr[data-key="broker-2"] .badge.active')

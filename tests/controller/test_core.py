@@ -29,7 +29,7 @@ CLIENT = Peer(control=False, host="10.0.0.9", connection=7)
 
 
 def fetch(
-    from_offset: int, wait_ms: int = 0, max_bytes: int = 1 << 20, **fields: str
+    from_offset: int, wait_ms: int = 0, max_bytes: int = 1 << 20, **fields: str | bool
 ) -> FetchMetadataRequest:
     return FetchMetadataRequest(
         broker_id=1, from_offset=from_offset, max_bytes=max_bytes, max_wait_ms=wait_ms, **fields
@@ -119,6 +119,25 @@ def test_a_reader_before_the_start_gets_a_whole_image() -> None:
     image = ClusterImage()
     image.load([decode_record(entry.body) for entry in response.records], response.end_offset - 1)
     assert image == office.image
+
+
+def test_an_onlooker_is_told_who_was_heard_of_when_and_nobody_else_is() -> None:
+    office = Office()
+    office.join(1, 2, 3)
+    office.fence(2)
+    began = office.now
+    office.heartbeat(3)
+    office.now += 40
+    office.heartbeat(1)
+    office.now += 2
+    told = office.ask(fetch(0, heartbeats=True)).heartbeats
+    assert [(each.broker_id, each.silent_ms) for each in told] == [(3, office.now - began), (1, 2)]
+    assert office.ask(fetch(0)).heartbeats == ()
+    token, _ = office.send(fetch(office.log.end_offset, wait_ms=50, heartbeats=True))
+    office.now += 50
+    (answer,) = office.wake()
+    assert isinstance(answer, Respond) and answer.token == token
+    assert [each.silent_ms for each in answer.message.heartbeats] == [office.now - began, 52]
 
 
 # Restarts.

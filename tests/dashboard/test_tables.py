@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from uuid import UUID
 
 import pytest
@@ -82,12 +81,3 @@ def test_partitions_of_a_topic_and_of_all(image: ClusterImage) -> None:
     assert [row["leader"] for row in offline["rows"]] == [-1]
     assert tables.partitions("unknown", "all", 0, 50) is None
     assert tables.partition("topic-00010", 4) is None
-
-
-def test_a_page_of_forty_thousand_partitions_is_quick(image: ClusterImage) -> None:
-    # Processor time of this thread: whatever else the machine does takes none of it.
-    began = time.thread_time()
-    tables = Tables(image)
-    tables.topics("", "out-of-sync", 0, 50)
-    tables.partitions(None, "all", 700, 50)
-    assert time.thread_time() - began < 0.3

@@ -25,11 +25,14 @@ RETRY_S = 0.01
 class Watcher:
     """The metadata image as this onlooker has read it, from whichever of the controllers answers."""
 
-    def __init__(self, *controllers: tuple[int, str, int]) -> None:
+    def __init__(self, *controllers: tuple[int, str, int], heartbeats: bool = False) -> None:
         """Id, host and port of every node that may be the controller."""
         self.image = ClusterImage()
         self.controller = controllers[0][0]
         """Who answered last."""
+        self.silent_ms: dict[int, int] = {}
+        """How long ago the controller had last heard of each broker, for whoever wants `heartbeats`."""
+        self._heartbeats = heartbeats
         self._controllers = controllers
         self._connection: Connection | None = None
 
@@ -80,7 +83,11 @@ class Watcher:
     def _read(self, wait_ms: int) -> bool:
         """Take in what the controller has; False when there was nothing new."""
         request = FetchMetadataRequest(
-            broker_id=-1, from_offset=self.image.offset + 1, max_bytes=MAX_BYTES, max_wait_ms=wait_ms
+            broker_id=-1,
+            from_offset=self.image.offset + 1,
+            max_bytes=MAX_BYTES,
+            max_wait_ms=wait_ms,
+            heartbeats=self._heartbeats,
         )
         answer = self._ask(request, wait_ms)
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -89,6 +96,7 @@ class Watcher:
             return True
         if answer.error_code:
             raise ClientError(f"the controller refused: {ErrorCode.of(answer.error_code).name}")
+        self.silent_ms = {each.broker_id: each.silent_ms for each in answer.heartbeats}
         records = [decode_record(entry.body) for entry in answer.records]
         if answer.snapshot:
             self.image = ClusterImage()

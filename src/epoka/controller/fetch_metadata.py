@@ -19,6 +19,7 @@ from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.fetch_metadata import (
     FetchMetadataRequest,
     FetchMetadataResponse,
+    LastHeartbeat,
     MetadataRecordEntry,
 )
 
@@ -62,8 +63,16 @@ def _refused(request: FetchMetadataRequest, verdict: Verdict) -> Decision:
     )
 
 
-def answer(state: ControllerState, log: MetadataLog, request: FetchMetadataRequest) -> FetchMetadataResponse:
+def answer(
+    state: ControllerState, log: MetadataLog, request: FetchMetadataRequest, now: int
+) -> FetchMetadataResponse:
     """What the log has for that reader now; a snapshot stands just before `end_offset`."""
+    heartbeats: tuple[LastHeartbeat, ...] = ()
+    if request.heartbeats:
+        heartbeats = tuple(
+            LastHeartbeat(broker_id, now - contact_ms)
+            for contact_ms, broker_id in state.sessions.by_silence()
+        )
     if request.from_offset < log.start_offset:
         return FetchMetadataResponse(
             snapshot=True,
@@ -72,9 +81,11 @@ def answer(state: ControllerState, log: MetadataLog, request: FetchMetadataReque
             records=tuple(
                 MetadataRecordEntry(encode_record(record)) for record in state.image.iter_records()
             ),
+            heartbeats=heartbeats,
         )
     return FetchMetadataResponse(
         base_offset=request.from_offset,
         end_offset=log.end_offset,
         records=tuple(map(MetadataRecordEntry, log.read(request.from_offset, request.max_bytes))),
+        heartbeats=heartbeats,
     )

@@ -34,7 +34,7 @@ class Reading:
             until_ms = now + min(message.max_wait_ms, self._state.config.max_fetch_wait_ms)
             self._parked.append(Parked(request.token, request.peer.connection, message, until_ms))
             return []
-        return [Respond(request.token, fetch_metadata.answer(self._state, self._log, message))]
+        return [Respond(request.token, fetch_metadata.answer(self._state, self._log, message, now))]
 
     def applied(self, now: int) -> list[Effect]:
         """Answer whoever waits for what is there now, or has waited long enough."""
@@ -42,7 +42,7 @@ class Reading:
         waiting = []
         for parked in self._parked:
             if parked.request.from_offset < self._log.end_offset or parked.until_ms <= now:
-                response = fetch_metadata.answer(self._state, self._log, parked.request)
+                response = fetch_metadata.answer(self._state, self._log, parked.request, now)
                 effects.append(Respond(parked.token, response))
             else:
                 waiting.append(parked)

@@ -44,6 +44,8 @@ SILENT_MS: Final = 3_000
 """An answer that takes longer than this means that nobody answers."""
 ENSEMBLE_S: Final = 2.0
 """How long an answer of the ensemble is believed."""
+HEARTBEATS_S: Final = 1.0
+"""How often pages are told who was heard of when."""
 MOST_PUSHED: Final = 100
 """New refusals in one message; a page that needs more asks for them."""
 
@@ -67,6 +69,8 @@ class Observer:
         self._looked: tuple[object, ...] | None = None
         self._ensemble_trouble: str | None = None
         self._ask_ensemble_at = 0.0
+        self._heard_ms: dict[str, int] = {}
+        self._tell_heartbeats_at = 0.0
         self._answered_ms = 0
         self._asking_since_ms = 0
         self._failure = ""
@@ -104,7 +108,7 @@ class Observer:
     def state(self) -> dict[str, Any]:
         """Everything that the overview and the list of brokers show."""
         with self._publishing:
-            return {**self._state, "rates": self._rates.points(), "now_ms": now_ms()}
+            return {**self._state, "heard": self._heard_ms, "rates": self._rates.points(), "now_ms": now_ms()}
 
     def broker_states(self) -> dict[int, str]:
         """One word for each broker."""
@@ -137,6 +141,7 @@ class Observer:
         finally:
             self._asking_since_ms = 0
         self._answered_ms, self._failure = now_ms(), ""
+        self._note_heartbeats()
         # The watcher's image changes under its next read; pages get a copy that does not.
         if self.tables is None or self._copied != (controller, image.offset):
             copy = ClusterImage()
@@ -144,6 +149,16 @@ class Observer:
             self.tables, self._copied = Tables(copy), (controller, image.offset)
         self._look(known, controller)
         return True
+
+    def _note_heartbeats(self) -> None:
+        """Beside the state, which would otherwise change with every heartbeat of anybody."""
+        assert self._watcher is not None
+        self._heard_ms = {
+            str(each): self._answered_ms - silent for each, silent in self._watcher.silent_ms.items()
+        }
+        if time.monotonic() >= self._tell_heartbeats_at:
+            self._tell_heartbeats_at = time.monotonic() + HEARTBEATS_S
+            self.feed.publish("heard", self._heard_ms)
 
     def _look(self, known: ClusterFile, controller: int) -> None:
         assert self.tables is not None
@@ -186,7 +201,9 @@ class Observer:
             if known is None:
                 raise ClientError(f"there is no cluster in {self.folder}")
             self._known = known
-            self._watcher = Watcher(*((each, HOST, port) for each, port in known.controllers.items()))
+            self._watcher = Watcher(
+                *((each, HOST, port) for each, port in known.controllers.items()), heartbeats=True
+            )
         try:
             return self._watcher.refresh(), self._watcher.controller, self._known
         except InvariantBroken as error:

@@ -6,17 +6,20 @@ import { whyBroker } from "/static/panel.js";
 export function brokers(host) {
   const draw = () => store.state && redraw(host, page(store.state));
   draw();
-  const stop = on("state", draw);
-  const timer = setInterval(() => {
+  const tick = () => {
     for (const each of host.querySelectorAll("[data-since]")) each.textContent = since(Number(each.dataset.since));
-  }, 1000);
-  return () => (stop(), clearInterval(timer));
+    for (const each of host.querySelectorAll("[data-heard]")) each.textContent = heard(each.dataset.heard);
+  };
+  const stops = [on("state", draw), on("heard", tick)];
+  const timer = setInterval(tick, 1000);
+  return () => (stops.forEach((stop) => stop()), clearInterval(timer));
 }
 
-const since = (ms) => lasting(now() - ms);
+const since = (ms) => (ms ? lasting(now() - ms) : "–");
+const heard = (id) => (store.heard[id] ? `${lasting(now() - store.heard[id])} ago` : "–");
 
 function page({ brokers }) {
-  const heads = ["Broker", "State", "Generation", "Incarnation", "For", "Leads", "Hosts", "Listens"];
+  const heads = ["Broker", "State", "Generation", "Incarnation", "For", "Heartbeat", "Leads", "Hosts", "Listens"];
   const faults = store.session.faults;
   return [
     h(
@@ -49,7 +52,8 @@ function row(broker, faults) {
     cell("State", {}, badge(broker.state), h("div", { class: "below" }, why(broker))),
     cell("Generation", { class: "mono" }, broker.generation ?? "–"),
     cell("Incarnation", { class: "mono faint", title: broker.incarnation }, broker.incarnation?.slice(0, 8) ?? "–"),
-    cell("For", { class: "short", "data-since": broker.since_ms }, broker.since_ms ? since(broker.since_ms) : "–"),
+    cell("For", { class: "short", "data-since": broker.since_ms || 0 }, since(broker.since_ms)),
+    cell("Heartbeat", { class: "short", "data-heard": broker.id }, heard(broker.id)),
     cell("Leads", { class: "num" }, number(broker.leads)),
     cell("Hosts", { class: "num" }, number(broker.hosts)),
     cell("Listens", { class: "mono faint" }, broker.endpoints.map((each) => h("div", {}, each)), broker.endpoints.length ? "" : "–"),

@@ -20,8 +20,30 @@ function fill(element, props, children) {
   return element;
 }
 
-/** Put new content in place and leave the focus where it was. */
+// What is pressed stays until it is let go: to a browser, a press on one element and a release on the one that
+// took its place are no click at all.
+const PRESSABLE = "a, button, summary, [data-row]";
+const waiting = new Map();
+let pressed = null;
+
+addEventListener("pointerdown", (event) => (pressed = event.target.closest?.(PRESSABLE) ?? null), true);
+// The click comes after the release and before a timer.
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(released), true);
+addEventListener("blur", released);
+
+function released() {
+  pressed = null;
+  for (const [host, children] of waiting) put(host, children);
+  waiting.clear();
+}
+
+/** Put new content in place, once nothing in it is pressed, and leave the focus where it was. */
 export function redraw(host, ...children) {
+  if (pressed && host.contains(pressed)) waiting.set(host, children);
+  else put(host, children);
+}
+
+function put(host, children) {
   const key = host.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   const open = new Map([...host.querySelectorAll("details[data-key]")].map((each) => [each.dataset.key, each.open]));
   host.replaceChildren(...children.flat(Infinity).filter(Boolean));

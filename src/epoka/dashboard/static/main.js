@@ -1,5 +1,5 @@
 // Which page is shown, the keyboard, and what is said about the connection.
-import { h, lasting, redraw } from "/static/dom.js";
+import { h, lasting } from "/static/dom.js";
 import { connect, now, on, store } from "/static/store.js";
 import { overview } from "/static/overview.js";
 import { closePanel } from "/static/panel.js";
@@ -16,6 +16,8 @@ const PAGES = [
 // The first page is there at once; the others are fetched when they are wanted, or when there is time.
 const loaded = new Map([["overview", overview]]);
 const main = document.getElementById("main");
+const tabs = new Map(PAGES.map(([key, title], at) => [key, h("a", { href: `#/${key}`, title: `Key ${at + 1}` }, title)]));
+document.getElementById("nav").replaceChildren(...tabs.values());
 let leave = () => {};
 let shown = "";
 let routed = 0;
@@ -47,13 +49,11 @@ async function route() {
   if (shown !== page[0]) main.scrollTo?.(0, 0);
   shown = page[0];
   document.title = `${page[1]} · Epoka`;
-  redraw(
-    document.getElementById("nav"),
-    PAGES.map(([key, title], at) =>
-      h("a", { href: `#/${key}`, "aria-current": key === shown && "page", title: `Key ${at + 1}` }, title),
-    ),
-  );
-  document.querySelector("#nav [aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
+  for (const [key, tab] of tabs) {
+    if (key === shown) tab.setAttribute("aria-current", "page");
+    else tab.removeAttribute("aria-current");
+  }
+  tabs.get(shown).scrollIntoView({ block: "nearest", inline: "nearest" });
   const show = loaded.get(page[0]) ?? (await load(page[0]).catch((error) => missing(error)));
   if (mine === routed) leave = show(host, rest) ?? (() => {});
 }

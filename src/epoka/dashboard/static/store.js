@@ -3,6 +3,7 @@ export const store = {
   state: null,
   timeline: null,
   rates: [],
+  heard: {},
   session: { faults: false },
   connected: false,
   over: false,
@@ -80,8 +81,9 @@ function open() {
     });
   hear("state", (state) => {
     store.skew_ms = state.now_ms - Date.now();
-    const { rates = [], ...rest } = state;
+    const { rates = [], heard = {}, ...rest } = state;
     store.state = rest;
+    store.heard = heard;
     store.rates = rates;
     store.timeline = null;
     store.connected = true;
@@ -109,6 +111,10 @@ function open() {
     store.rates.push(point);
     while (store.rates.length > MOST_POINTS) store.rates.shift();
     tell("rates");
+  });
+  hear("heard", (heard) => {
+    store.heard = heard;
+    tell("heard");
   });
   hear("ledger", (news) => tell("ledger", news));
   hear("ping", () => {});

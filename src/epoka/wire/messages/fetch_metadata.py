@@ -3,7 +3,8 @@
 """FetchMetadata: a broker or a standby controller reads the metadata log.
 
 Ours. The controller waits up to max_wait_ms for records at from_offset. When that offset is no longer kept it
-answers with a whole snapshot, which replaces everything the reader has.
+answers with a whole snapshot, which replaces everything the reader has. An onlooker may ask
+for what no log holds beside it: how long ago each broker was heard of.
 """
 
 from typing import ClassVar
@@ -13,6 +14,7 @@ import msgspec
 __all__ = [
     "FetchMetadataRequest",
     "FetchMetadataResponse",
+    "LastHeartbeat",
     "MetadataRecordEntry",
 ]
 
@@ -33,11 +35,19 @@ class FetchMetadataRequest(msgspec.Struct, frozen=True, gc=False):
     max_bytes: int = 0
     max_wait_ms: int = 0
     cluster_id: str | None = None
+    # whether the answer tells of heartbeats
+    heartbeats: bool = False
 
 
 class MetadataRecordEntry(msgspec.Struct, frozen=True, gc=False):
     # one encoded metadata record
     body: bytes | memoryview = b""
+
+
+class LastHeartbeat(msgspec.Struct, frozen=True, gc=False):
+    broker_id: int = 0
+    # since the controller last heard of it
+    silent_ms: int = 0
 
 
 class FetchMetadataResponse(msgspec.Struct, frozen=True, gc=False):
@@ -57,3 +67,5 @@ class FetchMetadataResponse(msgspec.Struct, frozen=True, gc=False):
     # the end of the controller's log
     end_offset: int = 0
     records: tuple[MetadataRecordEntry, ...] = ()
+    # of every broker that is not fenced and sends any
+    heartbeats: tuple[LastHeartbeat, ...] = ()
