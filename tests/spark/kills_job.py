@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from epoka.spark.session import build_session
+from tests.spark.children import cluster_conf
 
 
 def main(master: str, bootstrap: str, topic: str, folder: str, stop_at: str) -> None:
     local = master.startswith("local[")
     spark = build_session(
-        "test" if local else "cluster",
-        master=master,
-        conf={"spark.executorEnv.PYTHONPATH": ":".join(filter(None, sys.path))},
+        "test" if local else "cluster", master=master, conf=None if local else cluster_conf()
     )
     home = Path(folder)
     killed = home / "executor-killed"

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from epoka.spark.fleet.run import simulate
 from epoka.spark.session import build_session
+from tests.spark.children import cluster_conf
 
 FLEET_SEEDS = "0:12"
 
@@ -21,9 +22,7 @@ def digest(frame: object) -> list[object]:
 
 
 def main(master: str, bootstrap: str, source: str, target: str, folder: str) -> None:
-    spark = build_session(
-        "cluster", master=master, conf={"spark.executorEnv.PYTHONPATH": ":".join(filter(None, sys.path))}
-    )
+    spark = build_session("cluster", master=master, conf=cluster_conf())
     at = {"kafka.bootstrap.servers": bootstrap}
     frame = spark.read.format("epoka").options(**at, subscribe=source, minPartitions="4").load()
     told = {"read": digest(frame)}

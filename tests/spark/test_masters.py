@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -18,10 +17,9 @@ import pytest
 from epoka.cluster.cluster import Cluster
 from epoka.spark.fleet.run import simulate
 from tests.client.topics import Topics
+from tests.spark.children import ROOT, environment
 from tests.spark.masters_job import FLEET_SEEDS, digest
 from tests.waiting import wait_until
-
-ROOT = Path(__file__).parents[2]
 
 
 @contextlib.contextmanager
@@ -57,7 +55,7 @@ def standalone(folder: Path) -> Iterator[str]:
         with log.open("wb") as out:
             for command in commands:
                 words = [str(program), *command, "--host", "127.0.0.1"]
-                running.append(subprocess.Popen(words, stdout=out, stderr=out))
+                running.append(subprocess.Popen(words, stdout=out, stderr=out, env=environment()))
             wait_until(lambda: log.read_text().count("Registering worker") >= 2, "two workers", within_s=90)
         yield master
     finally:
@@ -94,16 +92,12 @@ def test_other_masters_give_the_same_rows(
             source,
             target,
         ]
-        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
-        # The variables of this process's own session are not for another one.
-        for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
-            environment.pop(name, None)
         told = subprocess.run(
             [*job, str(tmp_path / "checkpoint")],
             capture_output=True,
             text=True,
             timeout=580,
-            env=environment,
+            env=environment(),
             cwd=ROOT,
         )
     assert told.returncode == 0, told.stderr[-3000:]

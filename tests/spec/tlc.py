@@ -30,10 +30,13 @@ def tlc(
     java = shutil.which("java")
     if java is None:
         pytest.skip("there is no Java to run TLC with")
-    command = [java, "-XX:+UseParallelGC", "-Xmx1500m", "-cp", str(jar()), "tlc2.TLC", "-workers", "2"]
+    scratch.mkdir(exist_ok=True)
+    # TLC unpacks its modules into Java's temporary folder and takes them away again, from its neighbours too.
+    folder = f"-Djava.io.tmpdir={scratch}"
+    java_options = ["-XX:+UseParallelGC", "-Xmx1500m", folder]
+    command = [java, *java_options, "-cp", str(jar()), "tlc2.TLC", "-workers", "1"]
     # The flag switches the search for deadlocks off.
     command += [] if deadlock_is_an_error else ["-deadlock"]
-    scratch.mkdir(exist_ok=True)
     # TLC finds a configuration by its place beside the module alone.
     beside = config.relative_to(module.parent)
     run = subprocess.run(
