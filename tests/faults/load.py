@@ -40,8 +40,9 @@ CLIENT = {
 }
 """Clients that look around quickly."""
 
-BURST = 10
-BURST_EVERY_S = 0.005
+BURST = 6
+BURST_EVERY_S = 0.01
+"""Some hundred values a second: always some on their way, and processor time left for the cluster."""
 WINDOW = 2000
 """How many values may be unacknowledged at a time."""
 

@@ -72,7 +72,7 @@ class Load(threading.Thread):
     def run(self) -> None:
         number = 0
         while not self._ended.is_set():
-            for _ in range(20):
+            for _ in range(8):
                 name = b"%d" % number
                 self._producer.produce(
                     self._topic, name, name, partition=number % PARTITIONS, on_delivery=self._told
