@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import socket
 import subprocess
 import sys
@@ -15,10 +16,14 @@ from typing import Any
 import pytest
 
 from epoka.cluster.cluster import Cluster
+from epoka.spark.audit.run import audit_files
 from epoka.spark.fleet.run import simulate
 from tests.client.topics import Topics
+from tests.spark import histories
 from tests.spark.children import ROOT, environment
 from tests.spark.masters_job import FLEET_SEEDS, digest
+from tests.spark.test_audit import harmed
+from tests.spark.test_audit_runs import rows
 from tests.waiting import wait_until
 
 
@@ -65,11 +70,26 @@ def standalone(folder: Path) -> Iterator[str]:
             each.wait(30)
 
 
+@pytest.fixture(scope="module")
+def audited(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, int]:
+    """A ledger with harm done to it, its tables as made in this process, and the number of violations."""
+    folder = tmp_path_factory.mktemp("audited")
+    events = harmed(histories.sound(11).events, random.Random(11))
+    ledger = histories.write(folder / "told.jsonl", events)
+    return ledger, folder, sum(audit_files(spark, [ledger], folder).violations.values())
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["local-cluster", "standalone"])
 def test_other_masters_give_the_same_rows(
-    spark: Any, spark_cluster: Cluster, topics: Topics, tmp_path: Path, kind: str
+    spark: Any,
+    spark_cluster: Cluster,
+    topics: Topics,
+    audited: tuple[Path, Path, int],
+    tmp_path: Path,
+    kind: str,
 ) -> None:
+    ledger, tables, violations = audited
     source, target = topics.create(2), topics.create(3)
     for partition in range(2):
         keys = [b"%d" % number for number in range(500)]
@@ -93,7 +113,7 @@ def test_other_masters_give_the_same_rows(
             target,
         ]
         told = subprocess.run(
-            [*job, str(tmp_path / "checkpoint")],
+            [*job, str(ledger), str(tmp_path / "made")],
             capture_output=True,
             text=True,
             timeout=580,
@@ -104,4 +124,6 @@ def test_other_masters_give_the_same_rows(
     found = json.loads(told.stdout.strip().splitlines()[-1])
     assert found["read"] == digest(expected)
     assert found["fleet"] == simulate(spark, {"seeds": FLEET_SEEDS, "seedsPerTask": "5"}).digest
+    assert found["violations"] == violations > 0
+    assert rows(tmp_path / "made") == rows(tables)
     assert found["written"] == [1000, expected.selectExpr("bit_xor(xxhash64(value))").collect()[0][0]]
