@@ -152,10 +152,8 @@ class Observer:
 
     def _note_heartbeats(self) -> None:
         """Beside the state, which would otherwise change with every heartbeat of anybody."""
-        assert self._watcher is not None
-        self._heard_ms = {
-            str(each): self._answered_ms - silent for each, silent in self._watcher.silent_ms.items()
-        }
+        silent = {} if self._watcher is None else self._watcher.silent_ms
+        self._heard_ms = {str(each): self._answered_ms - ms for each, ms in silent.items()}
         if time.monotonic() >= self._tell_heartbeats_at:
             self._tell_heartbeats_at = time.monotonic() + HEARTBEATS_S
             self.feed.publish("heard", self._heard_ms)
