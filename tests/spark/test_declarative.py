@@ -45,7 +45,7 @@ def run(example: Path, bootstrap: str) -> None:
         [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--spec", "spark-pipeline.yml"],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=540,
         cwd=example,
         env=environment()
         | {
@@ -58,7 +58,7 @@ def run(example: Path, bootstrap: str) -> None:
     assert told.returncode == 0, told.stdout[-2000:] + told.stderr[-4000:]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_pipeline_makes_every_table_of_a_live_cluster(spark: Any, tmp_path: Path) -> None:
     pytest.importorskip("yaml", reason="the extra `pipelines` is not installed")
     example = tmp_path / "audit"
