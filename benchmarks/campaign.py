@@ -71,7 +71,7 @@ def code() -> Code:
 
 
 def pieces(schedules: int) -> Iterator[Piece]:
-    """The same for ever; a longer campaign begins as a shorter one."""
+    """The same for ever; a longer campaign begins as a shorter one of whole pieces."""
     aims = [(mode, profile) for profile in PROFILES if profile != SWARM for mode in MODES]
     at = dict.fromkeys(MODES, FIRST_SEED)
     aimed = planned = turn = 0
@@ -99,11 +99,13 @@ def pieces(schedules: int) -> Iterator[Piece]:
 
 def sitting(file: Path, schedules: int, processes: int | None, until: float) -> list[Done]:
     """Go on with a campaign until it is done or its time is up; all that is done of it."""
-    done = _read(file)
+    done, plan = _read(file), list(pieces(schedules))
+    if [each.piece for each in done] != plan[: len(done)]:
+        sys.exit(f"{file} holds pieces of another plan: what is between them would never be run")
     with file.open("ab") as kept:
         if not kept.tell():
             kept.write(msgspec.json.encode(code()) + b"\n")
-        for piece in list(pieces(schedules))[len(done) :]:
+        for piece in plan[len(done) :]:
             if time.monotonic() >= until:
                 break
             finished = Done(piece, campaign(piece.seeds, piece.options, processes=processes))

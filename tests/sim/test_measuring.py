@@ -92,6 +92,8 @@ def test_a_campaign_goes_on_where_it_was_and_not_with_other_code(
     assert "| log | every other | 3 | 0 |" in told and "| both | all | 30 | 0 |" in told
     assert campaign.main([*call, "--schedules", "60", "--minutes", "0"]) == 0
     assert "| both | all | 30 | 0 |" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="another plan"):
+        campaign.main([*call, "--schedules", "5"])
     monkeypatch.setattr(campaign, "code", lambda: campaign.Code("another", "3.11"))
     with pytest.raises(SystemExit, match="begin another file"):
         campaign.main(call)
