@@ -175,6 +175,37 @@ class TestOffsets:
         assert self.list(world, 301) == (-1, -1)
         assert self.list(world, -3) == (1, 300)
 
+    @pytest.mark.parametrize(
+        ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
+    )
+    def test_a_new_leader_does_not_guess_where_the_end_is(self, version, error):
+        """KIP-207: before its followers have told it, its high watermark is older than what clients know."""
+        world = World(3)
+        create_topic(world, "t", assignment=(1, 2, 3))
+        write(world, 1, "t", b"a", timestamp=100)
+        world.run_until(lambda: world.broker(2).replicas.by_name["t", 0].high_watermark == 1)
+        write(world, 1, "t", b"b", timestamp=200)
+        world.isolate(2, 3)
+        world.crash(1)
+        world.run_until(lambda: world.broker(2).replicas.by_name["t", 0].leadership is not None)
+        replica = world.broker(2).replicas.by_name["t", 0]
+        replica.high_watermark = 1
+
+        def ask(timestamp: int) -> tuple[int, int]:
+            partition = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+            request = list_offsets.ListOffsetsRequest(
+                topics=(list_offsets.ListOffsetsTopic(name="t", partitions=(partition,)),)
+            )
+            answer = world.call(2, request, version).topics[0].partitions[0]
+            return answer.error_code, answer.offset
+
+        assert ask(-1) == ask(150) == (error, -1)
+        assert ask(-2) == ask(50) == (ErrorCode.NONE, 0)
+        world.heal()
+        world.run_until(lambda: replica.high_watermark == 2)
+        assert ask(-1) == (ErrorCode.NONE, 2)
+        assert ask(150) == (ErrorCode.NONE, 1)
+
     def test_deleting_records_moves_the_start(self, world):
         for value in (b"a", b"b", b"c"):
             write(world, 1, "t", value)

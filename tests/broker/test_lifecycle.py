@@ -191,8 +191,22 @@ class TestContact:
         life = Life()
         life.run()
         life.pass_time(2_000)
+        life.lose(BrokerHeartbeatRequest)
+        life.pass_time(200)
         life.answer(BrokerHeartbeatResponse(is_caught_up=True, is_fenced=True))
         assert life.core.lifecycle.serving()
+
+    @pytest.mark.parametrize(("waited_ms", "serving"), [(1_500, True), (1_501, False)])
+    def test_an_answer_that_lay_about_tells_of_the_time_when_it_was_asked_for(self, waited_ms, serving):
+        """As one does that waits in the inbox of a process which was stopped."""
+        life = Life()
+        life.run()
+        life.pass_time(200)
+        asked_ms = life.now
+        life.pass_time(waited_ms)
+        life.answer(BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False))
+        assert life.core.lifecycle.last_contact_ms == asked_ms
+        assert life.core.lifecycle.serving() is serving
 
 
 class TestStopping:

@@ -19,9 +19,9 @@ class Topics:
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
 
     def create(self, partitions: int = 1, *, name: str = "", replicas: int = -1, **configs: str) -> str:
-        """A new topic; keys are written as segment_bytes for segment.bytes."""
+        """A new topic, whose records stay however old; segment.bytes is written segment_bytes."""
         name = name or f"topic-{next(_numbers)}"
-        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in configs.items()}
         wanted = NewTopic(name, partitions, replicas, config=settings)
         for created in self.admin.create_topics([wanted]).values():
             created.result(30)

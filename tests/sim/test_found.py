@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from epoka.broker import metadata_feed
+from epoka.broker.lifecycle import Lifecycle
 from epoka.model.levels import FeatureLevel
 from epoka.sim import World, client, steps
 from epoka.sim.process import Machine
@@ -15,6 +16,7 @@ from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.update_metadata import UpdateMetadataRequest
 
 EXCUSED = Path(__file__).parent / "excused"
+FOUND = Path(__file__).parent / "found"
 
 
 def test_a_new_life_does_not_take_up_what_its_last_one_led(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,3 +155,22 @@ def test_the_exception_is_counted_whichever_way_the_last_replica_lost_its_disk(p
     the second became the last ISR member, and the first one got the id back (zookeeper mode, seed 3100)."""
     outcome = replay(steps.decode(path.read_bytes())).go()
     assert outcome.ok and outcome.exceptions == 1
+
+
+def test_an_answer_that_waited_through_a_pause_does_not_prolong_a_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The broker counted itself in touch from when it took the answer in, while the controller had given it
+    up and its id to another process (log mode, seed 1000546)."""
+    schedule = steps.decode((FOUND / "answer-that-waited.json").read_bytes())
+    assert replay(schedule).go().ok
+    asked = Lifecycle._contact
+    monkeypatch.setattr(Lifecycle, "_contact", lambda self, asked_ms, now: asked(self, now, now))
+    assert [each.checker for each in replay(schedule).go().violations] == ["15: an id has one life"]
+
+
+def test_a_producer_sends_what_is_under_way_again_under_the_same_id() -> None:
+    """One partition had lost its sequences, so the simulated producer asked for a new id; a value on its way
+    to another partition was sent again under that, and was there twice (zookeeper mode, seed 1006403)."""
+    schedule = steps.decode((FOUND / "retry-under-another-id.json").read_bytes())
+    assert replay(schedule).go().ok

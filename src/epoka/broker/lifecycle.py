@@ -2,7 +2,8 @@
 
 The controller says whether the broker is fenced. Beside that the broker fences itself (`heartbeat.contact`,
 KIP-343): when it has not reached the controller for `broker.heartbeat.timeout.ms` it ends what it has begun
-and takes nothing new, until the controller answers again.
+and takes nothing new, until the controller answers again. An answer tells that the controller counted on the
+broker when it was asked, however long the answer has waited to be taken in.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Lifecycle:
         self.fenced = True
         """What the controller said last."""
         self.last_contact_ms = -1
+        """When the controller was asked what it has answered last."""
         self.self_fenced = False
+        self._asked_ms = -1
         self._began_ms = -1
         self._in_flight = False
         self._immediate = False
@@ -94,15 +97,17 @@ class Lifecycle:
             log_dirs=config.directory_ids,
             previous_broker_epoch=config.previous_broker_epoch,
         )
-        self.core.send(CONTROLLER, request, 4, self._registered)
+        self.core.send(CONTROLLER, request, 4, lambda reply, at: self._registered(reply, now, at))
 
-    def _registered(self, reply: broker_registration.BrokerRegistrationResponse | None, now: int) -> None:
+    def _registered(
+        self, reply: broker_registration.BrokerRegistrationResponse | None, asked_ms: int, now: int
+    ) -> None:
         if self.state is LifeState.ENDED:
             return
         error = ErrorCode.NETWORK_EXCEPTION if reply is None else ErrorCode.of(reply.error_code)
         if reply is not None and error is ErrorCode.NONE:
             self.broker_epoch = reply.broker_epoch
-            self._contact(now)
+            self._contact(asked_ms, now)
             self.core.feed.start(now)
             self._heartbeat(now)
             return
@@ -146,6 +151,7 @@ class Lifecycle:
         if self._in_flight or self.state is LifeState.ENDED:
             return
         self._in_flight = True
+        self._asked_ms = now
         self._beat += 1
         request = broker_heartbeat.BrokerHeartbeatRequest(
             broker_id=self.core.config.broker_id,
@@ -179,7 +185,7 @@ class Lifecycle:
         if error is not ErrorCode.NONE:
             self._next_beat(now, self.core.config.heartbeat_interval_ms)
             return
-        self._contact(now)
+        self._contact(self._asked_ms, now)
         if self.state is LifeState.STOPPING:
             if reply.should_shut_down:
                 self._end(now, clean=True, reason="the controller granted the shutdown")
@@ -219,12 +225,13 @@ class Lifecycle:
 
         self.core.deadlines.at(now + interval_ms, due)
 
-    def _contact(self, now: int) -> None:
-        self.last_contact_ms = now
-        if self.self_fenced:
+    def _contact(self, asked_ms: int, now: int) -> None:
+        self.last_contact_ms = asked_ms
+        silent_from_ms = asked_ms + self.core.config.heartbeat_timeout_ms + 1
+        if self.self_fenced and now < silent_from_ms:
             self.self_fenced = False
             self._note("self-unfenced", now)
-        self.core.deadlines.at(now + self.core.config.heartbeat_timeout_ms + 1, self._check_contact)
+        self.core.deadlines.at(silent_from_ms, self._check_contact)
 
     def notice_silence(self, now: int) -> None:
         """Asked before a request is taken: one that waited while the process was stopped comes before the

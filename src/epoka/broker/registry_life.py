@@ -43,7 +43,7 @@ class RegistryLife(Lifecycle):
             self._version = version
             self.core.emit(Register(version))
             if self._beats and self.broker_epoch >= 0:
-                self._contact(now)
+                self._contact(now, now)
                 self.beat_now(now)
 
     def registered(self, epoch: int, now: int) -> None:
@@ -53,7 +53,6 @@ class RegistryLife(Lifecycle):
         self.broker_epoch = epoch
         self._note("registered", now)
         if self._beats:
-            self._contact(now)
             self.beat_now(now)
         else:
             self.initialised(now)
@@ -83,6 +82,7 @@ class RegistryLife(Lifecycle):
         if self._in_flight or self.state is LifeState.ENDED or not self._beats:
             return
         self._in_flight = True
+        self._asked_ms = now
         self._beat += 1
         target = INACTIVE
         if self.state is LifeState.STOPPING:
@@ -115,7 +115,7 @@ class RegistryLife(Lifecycle):
             self._next_beat(now, interval_ms)
             return
         self._last_refusal = error
-        self._contact(now)
+        self._contact(self._asked_ms, now)
         if self.state is LifeState.STOPPING:
             if reply.current_state == INACTIVE:
                 self._end(now, clean=True, reason="the controller granted the shutdown")

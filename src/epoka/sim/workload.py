@@ -47,6 +47,8 @@ class Producer:
         self.process = load.stranger(1001 + number)
         self.waiting: deque[Sent] = deque()
         self.sending: dict[Key, Sent] = {}
+        self.under: dict[Key, dict[str, int]] = {}
+        """Id, epoch and sequence of what is under way: a retry is the same batch, whatever we are by then."""
         self.guess: dict[Key, int] = {}
         self.producer_id = -1
         self.producer_epoch = -1
@@ -69,6 +71,11 @@ class Producer:
             if sent.key not in self.sending:
                 self.waiting.remove(sent)
                 self.sending[sent.key] = sent
+                self.under[sent.key] = {
+                    "producer_id": self.producer_id,
+                    "producer_epoch": self.producer_epoch,
+                    "base_sequence": self.sequences.get(sent.key, 0),
+                }
                 self.attempt(sent)
 
     def _ask_for_id(self) -> None:
@@ -101,13 +108,7 @@ class Producer:
             self.sending.pop(sent.key, None)
             return
         sent.attempts += 1
-        about: dict[str, int] = {}
-        if self.idempotent:
-            about = {
-                "producer_id": self.producer_id,
-                "producer_epoch": self.producer_epoch,
-                "base_sequence": self.sequences.get(sent.key, 0),
-            }
+        about = self.under[sent.key] if self.idempotent else {}
         request = client.produce_request(
             *place, client.batch([sent.value], **about), self.acks, TIMEOUT_MS - 100
         )
@@ -136,7 +137,8 @@ class Producer:
         if error is ErrorCode.NONE:
             load.history.acknowledged(sent, offset)
             if self.idempotent:
-                self.sequences[sent.key] = self.sequences.get(sent.key, 0) + 1
+                if self.under[sent.key]["producer_id"] == self.producer_id:
+                    self.sequences[sent.key] = self.under[sent.key]["base_sequence"] + 1
                 self.sending.pop(sent.key, None)
                 self.pump()
             return

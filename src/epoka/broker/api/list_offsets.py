@@ -2,6 +2,9 @@
 
 An onlooker, who names itself with -2 as in Kafka, is told of whatever replica lies here, led or not, up to
 its own end: that is how one sees how far each replica has come.
+
+A new leader learns the high watermark from its followers' first fetches. Until it has reached the start of
+this leader epoch it may lie below what clients have read, so nothing is said about the end (KIP-207).
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+SINCE_NOT_AVAILABLE = 5
+"""From this version on clients know OFFSET_NOT_AVAILABLE."""
 
 
 def refuse(request: Request) -> wire.ListOffsetsResponse:
@@ -40,7 +45,13 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.ListOffsetsResp
         replica, error = led(core, topic, asked.partition_index, asked.current_leader_epoch)
         if replica is None or (error != ErrorCode.NONE and not onlooker):
             return _failed(asked, error)
-        return _find(replica, asked, replica.log.end_offset if to_the_end else replica.high_watermark)
+        if to_the_end:
+            return _find(replica, asked, replica.log.end_offset)
+        found = _find(replica, asked, replica.high_watermark)
+        if _depends_on_the_end(asked, found) and _is_behind(replica):
+            known = request.version >= SINCE_NOT_AVAILABLE
+            return _failed(asked, ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
+        return found
 
     return _response(request.message, find)
 
@@ -64,6 +75,17 @@ def _find(
         return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
     at = log.offset_for_timestamp(timestamp, up_to)
     return _found(index, -1, -1, -1) if at is None else _found(index, at[1], at[0], at[2])
+
+
+def _depends_on_the_end(asked: wire.ListOffsetsPartition, found: wire.ListOffsetsPartitionResponse) -> bool:
+    if asked.timestamp < 0:
+        return asked.timestamp in (LATEST, MAX_TIMESTAMP)
+    return found.offset < 0
+
+
+def _is_behind(replica: Replica) -> bool:
+    leadership = replica.leadership
+    return leadership is not None and replica.high_watermark < leadership.start_offset
 
 
 def _found(index: int, timestamp: int, offset: int, leader_epoch: int) -> wire.ListOffsetsPartitionResponse:
