@@ -28,7 +28,7 @@ def parcels(cluster: Cluster, client: httpx.Client) -> Iterator[str]:
     healthy(client)
     bootstrap = cluster.bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    admin.create_topics([NewTopic("parcels", 2, 3)])["parcels"].result(60)
+    admin.create_topics([NewTopic("parcels", 2, 3, config={"retention.ms": "-1"})])["parcels"].result(60)
     producer = Producer({"bootstrap.servers": bootstrap, **QUIET})
     for number in range(MESSAGES):
         producer.produce(

@@ -98,7 +98,7 @@ def test_the_broker_tells_its_configuration_and_the_cluster_its_nodes(admin: Adm
 
 
 def test_offsets_are_found_by_time(admin: Admin, broker: BrokerProcess, name: str) -> None:
-    admin.create_topic(name, 1, {})
+    admin.create_topic(name, 1, {"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(10):
         producer.produce(name, f"{number}", timestamp=1_700_000_000_000 + number * 1000)
