@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -240,3 +241,14 @@ def test_small_answers_leave_at_once(guest: httpx.Client) -> None:
         return time.perf_counter() - began
 
     assert min(took() for _ in range(30)) < 0.03
+
+
+def test_the_page_brings_the_state_and_nothing_in_it_can_end_it(
+    guest: httpx.Client, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"now_ms": 1, "because": "</script><script>alert(1)</script><!--"}
+    monkeypatch.setattr(dashboard.observer, "state", lambda: told)
+    page = guest.get("/").text
+    (content,) = re.findall(r'<script type="application/json" id="told">(.*?)</script>', page)
+    assert json.loads(content) == told
+    assert "<script>alert" not in page

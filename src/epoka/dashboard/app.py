@@ -33,6 +33,7 @@ from epoka.model.ledger import LedgerEvent
 
 STATIC: Final = Path(__file__).parent / "static"
 TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+STATE_GOES_HERE: Final = b'id="told">'
 PING_S: Final = 5.0
 MOST_BODY_BYTES: Final = 4096
 VERBS: Final = ("bounce", "kill", "stop", "start", "pause", "resume", "isolate", "heal", "wipe")
@@ -82,7 +83,11 @@ class _Pages:
         }
 
     async def index(self, request: Request) -> Response:
-        return self._file("index.html")
+        """The page, and in it the state, which it would otherwise ask for once its scripts are there."""
+        content, kind = self._files["index.html"]
+        # As data in a page; whatever is in it, nothing ends the element before its end.
+        state = msgspec.json.encode(self._observer.state()).replace(b"<", b"\\u003c")
+        return Response(content.replace(STATE_GOES_HERE, STATE_GOES_HERE + state), media_type=kind)
 
     async def static(self, request: Request) -> Response:
         return self._file(request.path_params["name"])

@@ -4,7 +4,7 @@ import { now, on, post, store } from "/static/store.js";
 import { whyBroker } from "/static/panel.js";
 
 export function brokers(host) {
-  const draw = () => store.state && redraw(host, page(store.state));
+  const draw = () => redraw(host, page(store.state));
   draw();
   const tick = () => {
     for (const each of host.querySelectorAll("[data-since]")) each.textContent = since(Number(each.dataset.since));

@@ -71,7 +71,7 @@ function stale() {
   const seen = store.state?.seen;
   let text = "";
   if (store.over) text = "The dashboard was started anew. Open the address that it has printed.";
-  else if (!store.connected && store.state) text = "The dashboard's server does not answer. This is the last known state.";
+  else if (store.connected === false) text = "The dashboard's server does not answer. This is the last known state.";
   else if (seen && !seen.reachable) {
     text = seen.answered_ms
       ? `The controller does not answer. This is the state of ${lasting(now() - seen.answered_ms)} ago.`

@@ -10,12 +10,12 @@ const LATEST = 5;
 export function overview(host) {
   const [top, charts, below, refusals] = [h("div"), h("section", { class: "tiles charts", "aria-label": "Rates" }), h("div"), h("div")];
   host.append(top, charts, below, h("h2", {}, "Refused last"), refusals);
-  const draw = () => store.state && (redraw(top, health(store.state)), redraw(below, strip(store.state)));
+  const draw = () => (redraw(top, health(store.state)), redraw(below, strip(store.state)));
   let open = true;
   const load = () => get("/api/decisions", { size: LATEST }).then((found) => open && redraw(refusals, latest(found.rows)), () => {});
   draw();
-  // Before the first word of the server there is more urgent work for both sides.
-  if (store.state) load();
+  // While the page is being made there is more urgent work for both sides.
+  if (store.connected) load();
   const later = debounced(load, 300);
   const stops = [on("state", draw), on("anew", later), on("ledger", (news) => news.refusals.length && later()), rates(charts)];
   return () => ((open = false), stops.forEach((stop) => stop()));

@@ -33,7 +33,8 @@ export function rates(host) {
   }
 
   const load = () => timeline().then(draw, () => {});
-  if (store.state) (draw(), load());
+  draw();
+  if (store.connected) load();
   const stops = [on("rates", draw), on("timeline", draw), on("anew", () => (draw(), load()))];
   return () => (stops.forEach((stop) => stop()), hideTip());
 }

@@ -1,11 +1,11 @@
-// What the server has told: everything once, then only what changes. Reconnects by itself, for ever.
+// What the server has told: everything once, with the page, then only what changes. Reconnects by itself, for ever.
 export const store = {
   state: null,
   timeline: null,
   rates: [],
   heard: {},
   session: { faults: false },
-  connected: false,
+  connected: null, // not yet; false when it was lost
   over: false,
   skew_ms: 0,
 };
@@ -50,11 +50,12 @@ let heard = 0;
 let retry = null;
 
 export function connect() {
+  take(JSON.parse(document.getElementById("told").textContent));
   open();
   get("/api/session").then(
     (session) => {
       store.session = session;
-      if (store.state) tell("state");
+      tell("state");
     },
     () => {},
   );
@@ -66,6 +67,15 @@ export function connect() {
     if (document.hidden) source?.close();
     else open();
   });
+}
+
+function take(state) {
+  store.skew_ms = state.now_ms - Date.now();
+  const { rates = [], heard = {}, ...rest } = state;
+  store.state = rest;
+  store.heard = heard;
+  store.rates = rates;
+  store.timeline = null;
 }
 
 function open() {
@@ -80,12 +90,7 @@ function open() {
       take(JSON.parse(event.data));
     });
   hear("state", (state) => {
-    store.skew_ms = state.now_ms - Date.now();
-    const { rates = [], heard = {}, ...rest } = state;
-    store.state = rest;
-    store.heard = heard;
-    store.rates = rates;
-    store.timeline = null;
+    take(state);
     store.connected = true;
     store.over = false;
     tell("state");
