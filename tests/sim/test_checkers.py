@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -88,6 +89,26 @@ def test_an_isr_member_that_lacks_something_is_noticed(watched: Watched) -> None
     with pytest.raises(Violated):
         watched.look(3)
     assert watched.objection() == "2: ISR members have everything"
+
+
+@pytest.mark.parametrize(("left", "violated"), [(2, False), (1, True), (None, True)])
+def test_of_a_replica_that_was_not_taken_up_the_disk_counts(
+    watched: Watched, left: int | None, violated: bool
+) -> None:
+    """As when a disk is full before the broker has been told what it holds."""
+    replicas = watched.world.broker(3).replicas
+    del replicas.by_name["t", 0]
+    if left is None:
+        del replicas.logs.logs["t", 0]
+    else:
+        replicas.logs.logs["t", 0].truncate_to(left)
+    with pytest.raises(Violated) if violated else nullcontext():
+        watched.checkers.candidates(
+            watched.key, watched.world.partition("t"), watched.checkers.oracle.committed(watched.key)
+        )
+    assert [each.checker for each in watched.checkers.violations] == [
+        "2: ISR members have everything"
+    ] * violated
 
 
 def test_a_quorum_without_an_isr_member_is_noticed(watched: Watched) -> None:

@@ -174,3 +174,10 @@ def test_a_producer_sends_what_is_under_way_again_under_the_same_id() -> None:
     to another partition was sent again under that, and was there twice (zookeeper mode, seed 1006403)."""
     schedule = steps.decode((FOUND / "retry-under-another-id.json").read_bytes())
     assert replay(schedule).go().ok
+
+
+def test_a_full_disk_has_not_lost_what_it_holds() -> None:
+    """The last ISR member came back to a disk that took no writes, so it took up no replica: the checker said
+    that it lacked everything (zookeeper mode, seed 1012269)."""
+    schedule = steps.decode((FOUND / "disk-that-takes-no-writes.json").read_bytes())
+    assert replay(schedule).go().ok

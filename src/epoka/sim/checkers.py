@@ -279,7 +279,7 @@ class Checkers:
             if replica is None:
                 if not self._may_have_heard(process, key):
                     continue
-                lacking: int | None = 0 if committed.end else None
+                lacking = self._lacking_on_disk(process, key, committed)
             else:
                 lacking = committed.lacking(replica.log)
             if lacking is None:
@@ -293,6 +293,14 @@ class Checkers:
                 f"{process} of generation {generation} is in the ISR {list(state.isr)} of "
                 f"{self.oracle.names.get(key, key)} without offset {lacking} of {committed.end}",
             )
+
+    def _lacking_on_disk(self, process: Process, key: Key, committed: Committed) -> int | None:
+        """Of a replica that was not taken up: a disk that takes no writes has not lost what it holds."""
+        topic = self.truth.topic(key[0])
+        log = None if topic is None else process.core.replicas.logs.logs.get((topic.name, key[1]))
+        if log is None:
+            return 0 if committed.end else None
+        return committed.lacking(log)
 
     def _registered(self, broker_id: int) -> Process | None:
         """The process whose life the controller knows under that id, if it runs."""
