@@ -30,7 +30,7 @@ from epoka.sim.runner import Options
 FIRST_SEED: Final = 1_000_000
 """Beyond every seed that was run while building."""
 PIECE: Final = 5_000
-AIMED_PIECE: Final = 100
+AIMED_PIECE: Final = 500
 MODES: Final = ("log", "zookeeper")
 
 
