@@ -6,6 +6,8 @@ READY  := $(VENV)/.ready
 WITH_SPARK := $(VENV)/.with-spark
 WITH_EXTRAS := $(VENV)/.with-extras
 FUZZ_SECONDS ?= 60
+# Clusters are many short processes: modules are compiled once, not by each of them.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check docs bench fuzz clean lock
 
