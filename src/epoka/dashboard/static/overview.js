@@ -2,7 +2,6 @@
 import { badge, debounced, h, number, redraw, time } from "/static/dom.js";
 import { get, on, store } from "/static/store.js";
 import { whyBroker, whyEvent } from "/static/panel.js";
-import { rates } from "/static/rates.js";
 import { tile } from "/static/table.js";
 
 const LATEST = 5;
@@ -17,7 +16,9 @@ export function overview(host) {
   // While the page is being made there is more urgent work for both sides.
   if (store.connected) load();
   const later = debounced(load, 300);
-  const stops = [on("state", draw), on("anew", later), on("ledger", (news) => news.refusals.length && later()), rates(charts)];
+  const stops = [on("state", draw), on("anew", later), on("ledger", (news) => news.refusals.length && later())];
+  // Is all well: that first. The charts come behind it.
+  import("/static/rates.js").then(({ rates }) => open && stops.push(rates(charts)), () => {});
   return () => ((open = false), stops.forEach((stop) => stop()));
 }
 
