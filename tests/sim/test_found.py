@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from epoka.broker import metadata_feed
+from epoka.broker.following import Asked
 from epoka.broker.lifecycle import Lifecycle
 from epoka.model.levels import FeatureLevel
 from epoka.sim import World, client, steps
@@ -180,4 +181,25 @@ def test_a_full_disk_has_not_lost_what_it_holds() -> None:
     """The last ISR member came back to a disk that took no writes, so it took up no replica: the checker said
     that it lacked everything (zookeeper mode, seed 1012269)."""
     schedule = steps.decode((FOUND / "disk-that-takes-no-writes.json").read_bytes())
+    assert replay(schedule).go().ok
+
+
+def test_an_answer_to_a_log_that_was_cut_does_not_cut_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two fetches told of the same end in another epoch than the leader's. After the first answer the log was
+    cut, grew to the same end again and joined the ISR; the second answer cut it once more, behind what was
+    committed (log mode, role-changes, seed 1000104)."""
+    schedule = steps.decode((FOUND / "answer-to-a-log-that-was-cut.json").read_bytes())
+    assert replay(schedule).go().ok
+
+    def by_the_end_alone(self: Asked) -> bool:
+        return self.replica.log.end_offset == self.offset and self.replica.leader_epoch == self.leader_epoch
+
+    monkeypatch.setattr(Asked, "holds", by_the_end_alone)
+    assert [each.checker for each in replay(schedule).go().violations] == ["2: ISR members have everything"]
+
+
+def test_a_leader_that_was_replaced_may_not_know_a_sequence() -> None:
+    """A broker that had slept through two elections refused a producer's next value; the checker took that
+    for a loss (zookeeper mode, role-changes, seed 1000217)."""
+    schedule = steps.decode((FOUND / "refused-by-a-replaced-leader.json").read_bytes())
     assert replay(schedule).go().ok

@@ -1,7 +1,8 @@
 """The follower's side: fetch from each leader what this broker replicates, append it, cut what diverges.
 
-Every answer is tied to the leader epoch and offset it was asked with; one that no longer fits is dropped
-(KAFKA-18991). Truncation goes by leader epoch, never by high watermark. Each fetch carries this broker's
+Every answer is tied to what it was asked with: the leader epoch, the end of the log and the epoch of its last
+record. One that no longer fits is dropped (KAFKA-18991). The end alone would not do: a log that was cut and
+has grown again may end where it ended before. Truncation goes by leader epoch, never by high watermark. Each fetch carries this broker's
 generation from level `fetch-epochs` on (KIP-903).
 
 A leader is asked on one lane by long poll. Partitions that come up meanwhile are fetched on a second lane,
@@ -35,12 +36,21 @@ Key = tuple[uuid.UUID, int]
 class Asked:
     """What a partition was asked for: the answer counts only while this is still true."""
 
-    __slots__ = ("leader_epoch", "offset", "replica")
+    __slots__ = ("last_epoch", "leader_epoch", "offset", "replica")
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         self.leader_epoch = replica.leader_epoch
         self.offset = replica.log.end_offset
+        self.last_epoch = replica.last_record_epoch
+
+    def holds(self) -> bool:
+        replica = self.replica
+        return (
+            replica.log.end_offset == self.offset
+            and replica.leader_epoch == self.leader_epoch
+            and replica.last_record_epoch == self.last_epoch
+        )
 
 
 class Fetcher:
@@ -90,14 +100,13 @@ class Fetcher:
             ids = {topic_id: name for name, topic_id in names.items()}
         topics: dict[uuid.UUID, list[wire.FetchPartition]] = {}
         for (topic_id, index), question in asked.items():
-            replica = question.replica
             topics.setdefault(topic_id, []).append(
                 wire.FetchPartition(
                     partition=index,
                     current_leader_epoch=question.leader_epoch,
                     fetch_offset=question.offset,
-                    last_fetched_epoch=replica.last_record_epoch,
-                    log_start_offset=replica.log.log_start_offset,
+                    last_fetched_epoch=question.last_epoch,
+                    log_start_offset=question.replica.log.log_start_offset,
                     partition_max_bytes=config.replica_fetch_max_bytes,
                 )
             )
@@ -202,11 +211,7 @@ class Fetcher:
         """Apply one partition's answer; False when the partition has to wait before it is asked again."""
         replica = question.replica
         log = replica.log
-        if (
-            self.members.get(replica.key) is not replica
-            or replica.leader_epoch != question.leader_epoch
-            or log.end_offset != question.offset
-        ):
+        if self.members.get(replica.key) is not replica or not question.holds():
             return True
         if answer.error_code:
             if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -427,6 +427,7 @@ def _untied_fetch_answers(stack: ExitStack) -> None:
         self.members.setdefault(replica.key, replica)
         question.leader_epoch = replica.leader_epoch
         question.offset = replica.log.end_offset
+        question.last_epoch = replica.last_record_epoch
         return original(self, question, answer, now)
 
     _replace(stack, following.Fetcher, "_take", taken)

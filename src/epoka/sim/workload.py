@@ -34,6 +34,8 @@ TIMEOUT_MS = 600
 PLAIN, IDEMPOTENT, ONE = 0, 1, 2
 PRODUCERS = (PLAIN, IDEMPOTENT, ONE)
 LANES = 10
+FORGOTTEN = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+"""Answers of a broker that does not know what a producer has sent before."""
 
 
 class Producer:
@@ -147,8 +149,8 @@ class Producer:
             sent.failed = error in DEFINITE
         elif sent.key not in load.places:
             self.sending.pop(sent.key, None)
-        elif error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
-            # Only a loss can make a broker forget us; whether it may have is the checker's question.
+        elif error in FORGOTTEN and load.leads(broker, sent.key):
+            # Only a loss can make a leader forget us; whether it may have is the checker's question.
             load.sequence_lost(sent, broker, error)
             sent.idempotent = False
             self.sending.pop(sent.key, None)
@@ -364,18 +366,21 @@ class Workload:
         if self.consumer.positions.get(key, 0) > offset:
             self.consumer.positions[key] = offset
 
+    def leads(self, broker: int, key: Key) -> bool:
+        """Whether that broker leads in the present epoch. One that was replaced may know less."""
+        state = self.checkers.truth.partition(*key)
+        process = self.world.process_at(broker)
+        if state is None or process is None or state.leader != broker:
+            return False
+        replica = self.checkers.replica(process, key)
+        return replica is not None and replica.leader_epoch == state.leader_epoch
+
     def out_of_range(self, consumer: Consumer, key: Key, position: int, broker: int) -> None:
         committed = self.checkers.oracle.committed(key)
-        if committed.excused_from is None and position <= committed.end:
-            # A leader that has been replaced may know less, never less than what it committed itself.
-            state = self.checkers.truth.partition(*key)
-            process = self.world.process_at(broker)
-            if state is not None and process is not None and state.leader == broker:
-                replica = self.checkers.replica(process, key)
-                if replica is not None and replica.leader_epoch == state.leader_epoch:
-                    self.checkers.fail(
-                        "lost-write", f"the leader {broker} has nothing at offset {position}, which was read"
-                    )
+        if committed.excused_from is None and position <= committed.end and self.leads(broker, key):
+            self.checkers.fail(
+                "lost-write", f"the leader {broker} has nothing at offset {position}, which was read"
+            )
 
     def sequence_lost(self, sent: Sent, broker: int, error: ErrorCode) -> None:
         if self.checkers.oracle.committed(sent.key).excused_from is None:
