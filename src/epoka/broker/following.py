@@ -2,8 +2,8 @@
 
 Every answer is tied to what it was asked with: the leader epoch, the end of the log and the epoch of its last
 record. One that no longer fits is dropped (KAFKA-18991). The end alone would not do: a log that was cut and
-has grown again may end where it ended before. Truncation goes by leader epoch, never by high watermark. Each fetch carries this broker's
-generation from level `fetch-epochs` on (KIP-903).
+has grown again may end where it ended before. Truncation goes by leader epoch, never by high watermark. Each
+fetch carries this broker's generation from level `fetch-epochs` on (KIP-903).
 
 A leader is asked on one lane by long poll. Partitions that come up meanwhile are fetched on a second lane,
 with short waits, until the first lane's poll returns and takes them in.
