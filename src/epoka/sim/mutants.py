@@ -423,14 +423,11 @@ def _untied_fetch_answers(stack: ExitStack) -> None:
     original = following.Fetcher._take
 
     def taken(self: Any, question: Any, answer: Any, now: int) -> bool:
-        replica = question.replica
-        self.members.setdefault(replica.key, replica)
-        question.leader_epoch = replica.leader_epoch
-        question.offset = replica.log.end_offset
-        question.last_epoch = replica.last_record_epoch
+        self.members.setdefault(question.replica.key, question.replica)
         return original(self, question, answer, now)
 
     _replace(stack, following.Fetcher, "_take", taken)
+    _replace(stack, following.Asked, "holds", lambda self: True)
 
 
 @mutant(
