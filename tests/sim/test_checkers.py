@@ -230,6 +230,12 @@ def test_an_id_taken_from_the_living_is_noticed(watched: Watched) -> None:
     assert watched.objection() == "15: an id has one life"
 
 
+def test_an_id_may_be_taken_from_a_broker_that_asks_to_be_fenced(watched: Watched) -> None:
+    watched.world.broker(1).replicas.offline_reason = "the disk has failed"
+    watched.checkers.living_id_taken(watched.world.controller.image, 1, watched.world.generation(1))
+    assert watched.checkers.violations == []
+
+
 def test_a_stranger_is_noticed(watched: Watched) -> None:
     watched.checkers.expected = {1, 2}
     with pytest.raises(Violated):

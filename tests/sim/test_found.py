@@ -203,3 +203,10 @@ def test_a_leader_that_was_replaced_may_not_know_a_sequence() -> None:
     for a loss (zookeeper mode, role-changes, seed 1000217)."""
     schedule = steps.decode((FOUND / "refused-by-a-replaced-leader.json").read_bytes())
     assert replay(schedule).go().ok
+
+
+def test_a_broker_that_asks_to_be_fenced_gives_its_id_up() -> None:
+    """Its disk had failed, the controller did as it was asked and let another process have the id; the first
+    one had not read the answer yet (log mode, seed 1039782)."""
+    schedule = steps.decode((FOUND / "id-of-a-broker-that-gave-up.json").read_bytes())
+    assert replay(schedule).go().ok

@@ -380,7 +380,8 @@ class Checkers:
                 )
 
     def living_id_taken(self, image: ClusterImage, broker_id: int, before: int) -> None:
-        """Invariant 15: while a broker lives and is in touch, nobody else gets its id."""
+        """Invariant 15: while a broker lives, is in touch and does not ask to be fenced, nobody else gets its
+        id."""
         for process in self.world.brokers():
             lifecycle = process.core.lifecycle
             if (
@@ -389,6 +390,7 @@ class Checkers:
                 and not process.paused
                 and not lifecycle.fenced
                 and lifecycle.state is LifeState.RUNNING
+                and process.core.ready_to_serve()
                 and process.core.now - lifecycle.last_contact_ms < 200
                 and self.world.keeper is None
             ):
