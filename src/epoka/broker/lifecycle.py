@@ -58,7 +58,6 @@ class Lifecycle:
         self.last_contact_ms = -1
         """When the controller was asked what it has answered last."""
         self.self_fenced = False
-        self._asked_ms = -1
         self._began_ms = -1
         self._in_flight = False
         self._immediate = False
@@ -151,7 +150,6 @@ class Lifecycle:
         if self._in_flight or self.state is LifeState.ENDED:
             return
         self._in_flight = True
-        self._asked_ms = now
         self._beat += 1
         request = broker_heartbeat.BrokerHeartbeatRequest(
             broker_id=self.core.config.broker_id,
@@ -164,11 +162,13 @@ class Lifecycle:
             CONTROLLER,
             request,
             1,
-            self._heartbeat_answered,
+            lambda reply, at: self._heartbeat_answered(reply, now, at),
             timeout_ms=self.core.config.heartbeat_interval_ms,
         )
 
-    def _heartbeat_answered(self, reply: broker_heartbeat.BrokerHeartbeatResponse | None, now: int) -> None:
+    def _heartbeat_answered(
+        self, reply: broker_heartbeat.BrokerHeartbeatResponse | None, asked_ms: int, now: int
+    ) -> None:
         self._in_flight = False
         if self.state is LifeState.ENDED:
             return
@@ -185,7 +185,7 @@ class Lifecycle:
         if error is not ErrorCode.NONE:
             self._next_beat(now, self.core.config.heartbeat_interval_ms)
             return
-        self._contact(self._asked_ms, now)
+        self._contact(asked_ms, now)
         if self.state is LifeState.STOPPING:
             if reply.should_shut_down:
                 self._end(now, clean=True, reason="the controller granted the shutdown")

@@ -82,7 +82,6 @@ class RegistryLife(Lifecycle):
         if self._in_flight or self.state is LifeState.ENDED or not self._beats:
             return
         self._in_flight = True
-        self._asked_ms = now
         self._beat += 1
         target = INACTIVE
         if self.state is LifeState.STOPPING:
@@ -96,12 +95,14 @@ class RegistryLife(Lifecycle):
             CONTROLLER,
             request,
             0,
-            self._beaten,
+            lambda reply, at: self._beaten(reply, now, at),
             lane=HEARTBEAT_LANE,
             timeout_ms=self.core.config.heartbeat_interval_ms,
         )
 
-    def _beaten(self, reply: metadata_heartbeat.MetadataHeartbeatResponse | None, now: int) -> None:
+    def _beaten(
+        self, reply: metadata_heartbeat.MetadataHeartbeatResponse | None, asked_ms: int, now: int
+    ) -> None:
         self._in_flight = False
         if self.state is LifeState.ENDED:
             return
@@ -115,7 +116,7 @@ class RegistryLife(Lifecycle):
             self._next_beat(now, interval_ms)
             return
         self._last_refusal = error
-        self._contact(self._asked_ms, now)
+        self._contact(asked_ms, now)
         if self.state is LifeState.STOPPING:
             if reply.current_state == INACTIVE:
                 self._end(now, clean=True, reason="the controller granted the shutdown")

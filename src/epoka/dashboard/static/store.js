@@ -50,7 +50,7 @@ let heard = 0;
 let retry = null;
 
 export function connect() {
-  take(JSON.parse(document.getElementById("told").textContent));
+  begin(JSON.parse(document.getElementById("told").textContent));
   open();
   get("/api/session").then(
     (session) => {
@@ -69,7 +69,7 @@ export function connect() {
   });
 }
 
-function take(state) {
+function begin(state) {
   store.skew_ms = state.now_ms - Date.now();
   const { rates = [], heard = {}, ...rest } = state;
   store.state = rest;
@@ -90,7 +90,7 @@ function open() {
       take(JSON.parse(event.data));
     });
   hear("state", (state) => {
-    take(state);
+    begin(state);
     store.connected = true;
     store.over = false;
     tell("state");

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
 from unittest.mock import patch
 
 from epoka import fencing
-from epoka.broker.following import Asked, Fetcher
 from epoka.broker.leadership import Follower, Leadership
 from epoka.controller import alter_partition, registration
 from epoka.controller.decision import Decision
@@ -17,6 +15,7 @@ from epoka.model.image import register_broker_record
 from epoka.model.levels import FeatureLevel
 from epoka.sim import client
 from epoka.sim.keeper import ADDRESS as SERVICE
+from epoka.sim.mutants import MUTANTS
 from epoka.sim.scenarios.story import (
     CONTROLLER,
     CONVERGED,
@@ -292,23 +291,11 @@ def registered_twice(story: Story) -> None:
 # KAFKA-18991.
 
 
-def _takes_any_answer(stack: ExitStack) -> None:
-    """An answer counts whatever has happened since it was asked for."""
-    take = Fetcher._take
-
-    def taking(self: Fetcher, question: Asked, answer: Any, now: int) -> bool:
-        self.members[question.replica.key] = question.replica
-        return take(self, question, answer, now)
-
-    stack.enter_context(patch.object(Fetcher, "_take", taking))
-    stack.enter_context(patch.object(Asked, "holds", lambda self: True))
-
-
 @scenario(
     "kafka-18991",
     "KAFKA-18991",
     guard="an answer counts only for the leader epoch and the log that it was asked with",
-    mutant=_takes_any_answer,
+    mutant=MUTANTS["untied-fetch-answers"].patch,
     harm="2: ISR members have everything",
     shows={"FetchResponse"},
 )
