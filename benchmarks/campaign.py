@@ -10,7 +10,9 @@ at a rule: every profile in both modes in turn. Exit code 1 when anything was vi
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
+import multiprocessing
 import platform
 import sys
 import time
@@ -102,20 +104,27 @@ def sitting(file: Path, schedules: int, processes: int | None, until: float) -> 
     done, plan = _read(file), list(pieces(schedules))
     if [each.piece for each in done] != plan[: len(done)]:
         sys.exit(f"{file} holds pieces of another plan: what is between them would never be run")
-    with file.open("ab") as kept:
+    left = plan[len(done) :]
+    # A piece is the work of one process, and the processes stay: to begin one takes as long as 30 schedules.
+    with file.open("ab") as kept, multiprocessing.get_context("spawn").Pool(processes, gc.freeze) as pool:
         if not kept.tell():
             kept.write(msgspec.json.encode(code()) + b"\n")
-        for piece in plan[len(done) :]:
-            if time.monotonic() >= until:
+        tallies = pool.imap(_run, [(piece.seeds, piece.options, until) for piece in left])
+        for piece, tally in zip(left, tallies, strict=True):
+            if tally is None:
                 break
-            finished = Done(piece, campaign(piece.seeds, piece.options, processes=processes))
-            kept.write(msgspec.json.encode(finished) + b"\n")
+            done.append(Done(piece, tally))
+            kept.write(msgspec.json.encode(done[-1]) + b"\n")
             kept.flush()
-            done.append(finished)
             ran = sum(each.tally.schedules for each in done)
             failed = sum(len(each.tally.failures) for each in done)
             print(f"{ran:,} of {schedules:,}, {failed} failed", file=sys.stderr, flush=True)
     return done
+
+
+def _run(work: tuple[range, Options, float]) -> Tally | None:
+    seeds, options, until = work
+    return None if time.monotonic() >= until else campaign(seeds, options, processes=1)
 
 
 def _read(file: Path) -> list[Done]:
