@@ -210,3 +210,17 @@ def test_a_broker_that_asks_to_be_fenced_gives_its_id_up() -> None:
     one had not read the answer yet (log mode, seed 1039782)."""
     schedule = steps.decode((FOUND / "id-of-a-broker-that-gave-up.json").read_bytes())
     assert replay(schedule).go().ok
+
+
+def test_a_broker_that_ends_when_all_is_well_again_comes_back() -> None:
+    """Its disk was slow when it was told to stop, so it began to when the faults were over, and the simulator
+    did not start it again (log mode, seeds 1051123 and 1059336)."""
+    schedule = steps.decode((FOUND / "ended-when-all-was-well.json").read_bytes())
+    assert replay(schedule).go().ok
+
+
+def test_a_note_may_outlive_its_topic() -> None:
+    """A leader wrote an ISR, and the topic was deleted before the controller had read of it. The simulated
+    ensemble gave the change out all the same (zookeeper mode, seed 1038986)."""
+    schedule = steps.decode((FOUND / "note-of-a-deleted-topic.json").read_bytes())
+    assert replay(schedule).go().ok

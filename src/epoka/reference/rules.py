@@ -13,7 +13,7 @@ from epoka.sim.scenarios import SCENARIOS
 DOCUMENTS = {
     "KIP-380": "kip-380.md",
     "KIP-343": "kip-343.md",
-    "max-epoch KIP": "update-metadata-cache.md",
+    "the cache KIP": "update-metadata-cache.md",
     "KIP-841": "kip-841.md",
     "KIP-903": "kip-903.md",
 }
@@ -67,8 +67,8 @@ def _document(rule: Rule) -> str:
     known = MUTANTS[rule.name].document if rule.name in MUTANTS else ""
     for name, where in DOCUMENTS.items():
         if known.startswith(name):
-            return f"[{'the cache KIP' if name == 'max-epoch KIP' else name}]({where})"
-    found = re.match(r"KAFKA-\d+", known)
+            return f"[{name}]({where})"
+    found = re.match(r"(KAFKA|KIP)-\d+", known)
     return found[0] if found else ""
 
 

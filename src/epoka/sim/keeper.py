@@ -112,8 +112,10 @@ class MandateLog:
     ) -> tuple[int, list[PartitionChangeRecord]]:
         self._check()
         keeper, base_offset = self._keeper, self.end_offset
-        taken = [each for each in keeper.untold if wanted(each)]
+        looked_at = [each for each in keeper.untold if wanted(each)]
         keeper.untold = [each for each in keeper.untold if not wanted(each)]
+        # A note may outlive its topic. It names nothing then.
+        taken = [each for each in looked_at if keeper.image.topic(each.topic_id) is not None]
         self._records += [encode_record(each) for each in taken]
         keeper.image.offset = self.end_offset - 1
         return base_offset, taken

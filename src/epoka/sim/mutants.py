@@ -124,38 +124,38 @@ def _replace(stack: ExitStack, where: Any, name: str, new: Any) -> None:
 
 # The rules of fencing/.
 
-rule_off("isr.generation", "stale-join", document="KIP-903 R16")
-rule_off("isr.eligible", "fenced-join", document="KIP-841 R10")
-rule_off("leader.eligible", "fast-bounces", document="KIP-841 R11")
-rule_off("isr.partition-epoch", "slow-proposals", document="R19")
+rule_off("isr.generation", "stale-join", document="KIP-903")
+rule_off("isr.eligible", "fenced-join", document="KIP-841")
+rule_off("leader.eligible", "fast-bounces", document="KIP-841")
+rule_off("isr.partition-epoch", "slow-proposals", document="KIP-497")
 rule_off(
     "fetch.leader-epoch",
     "zombie-followers",
-    document="R18, KAFKA-6880",
+    document="KIP-320, KAFKA-6880",
     covered_by="fetch.leader-epoch+divergence-asked-once",
 )
-rule_off("heartbeat.contact", "isolation", document="KIP-343 R06")
-rule_off("heartbeat.session", "isolation", document="KIP-343 R07")
-rule_off("heartbeat.generation", "late-heartbeats", document="KIP-343 R08")
+rule_off("heartbeat.contact", "isolation", document="KIP-343")
+rule_off("heartbeat.session", "isolation", document="KIP-343")
+rule_off("heartbeat.generation", "late-heartbeats", document="KIP-343")
 rule_off("registration.incarnation", "doubles", document="KIP-343")
 rule_off("registration.cluster", "strangers")
 rule_off(
     "isr.fetched-generation",
     "deaf-newborns",
-    document="KIP-903 R15",
+    document="KIP-903",
     covered_by="isr.fetched-generation+fetch.generation+isr.generation",
 )
 rule_off("fetch.generation", "late-fetches", document="KAFKA-15221")
 rule_off(
     "isr.leader-epoch",
     "regained-leadership",
-    document="R18",
+    document="KIP-497",
     covered_by="isr.leader-epoch+isr.partition-epoch",
 )
 rule_off(
     "isr.leader",
     "deposed-leaders",
-    document="KIP-343 R09",
+    document="KIP-343",
     covered_by="isr.leader+isr.leader-epoch+isr.partition-epoch",
 )
 rule_off("isr.ahead", "lost-offices", mode=ZOOKEEPER, document="KAFKA-14154")
@@ -171,9 +171,9 @@ rule_off(
     "stale-control",
     mode=ZOOKEEPER,
     level=FeatureLevel.GENERATIONS,
-    document="KIP-380 R01",
+    document="KIP-380",
 )
-rule_off("control.max-generation", "stale-control", mode=ZOOKEEPER, document="max-epoch KIP R05")
+rule_off("control.max-generation", "stale-control", mode=ZOOKEEPER, document="the cache KIP")
 rule_off("control.controller", "zombie-controllers", mode=ZOOKEEPER, document="KIP-380")
 rule_off("control.connection", "late-updates", mode=ZOOKEEPER, document="found by the simulator")
 rule_off(
@@ -181,9 +181,9 @@ rule_off(
     "late-shutdowns",
     mode=ZOOKEEPER,
     level=FeatureLevel.GENERATIONS,
-    document="KIP-380 R02",
+    document="KIP-380",
 )
-rule_off("registry.bounce", "fast-bounces", mode=ZOOKEEPER, document="KIP-380 R03")
+rule_off("registry.bounce", "fast-bounces", mode=ZOOKEEPER, document="KIP-380")
 rule_off("reply.generation", "disk-replies", mode=ZOOKEEPER, document="KIP-380")
 
 # Rules that are only needed when others are missing.
@@ -193,7 +193,7 @@ pair(
     "zombie-followers",
     "fetch.leader-epoch",
     "divergence-asked-once",
-    document="R18, KAFKA-6880",
+    document="KIP-320, KAFKA-6880",
 )
 pair(
     "a fetch of an earlier life is believed by the leader, and what it proposes by the controller",
@@ -208,7 +208,7 @@ pair(
     "regained-leadership",
     "isr.leader-epoch",
     "isr.partition-epoch",
-    document="R18 R19",
+    document="KIP-497",
 )
 pair(
     "a proposal of a leader that has been replaced counts",
@@ -216,7 +216,7 @@ pair(
     "isr.leader",
     "isr.leader-epoch",
     "isr.partition-epoch",
-    document="KIP-343 R09",
+    document="KIP-343",
 )
 pair(
     "a proposal of an earlier life of the leader counts, if it leads again",
@@ -232,7 +232,7 @@ pair(
     "shutdown-failover",
     "stopping-in-memory",
     "fetching-on",
-    document="KIP-841 R12",
+    document="KIP-841",
 )
 
 
@@ -253,7 +253,7 @@ def _ack_before_high_watermark(stack: ExitStack) -> None:
     "high-watermark-of-committed-isr",
     "the high watermark counts the committed ISR alone, not who may already be in it",
     "slow-answers",
-    document="R21",
+    document="KIP-497",
 )
 def _high_watermark_of_committed_isr(stack: ExitStack) -> None:
     def high_watermark(
@@ -289,7 +289,7 @@ def _high_watermark_below_min_isr(stack: ExitStack) -> None:
     "join-without-epoch-start",
     "a follower may join once past the high watermark, though not past the start of the leader epoch",
     "lagging-marks",
-    document="R22",
+    document="KAFKA-7128",
 )
 def _join_without_epoch_start(stack: ExitStack) -> None:
     original = leadership.Leadership.__init__
@@ -305,7 +305,7 @@ def _join_without_epoch_start(stack: ExitStack) -> None:
     "truncate-to-high-watermark",
     "a follower cuts its log at its high watermark instead of asking the leader's epochs",
     "role-changes",
-    document="R20",
+    document="KIP-101",
 )
 def _truncate_to_high_watermark(stack: ExitStack) -> None:
     original = following.Following.follow
@@ -318,7 +318,7 @@ def _truncate_to_high_watermark(stack: ExitStack) -> None:
     _replace(stack, following.Following, "follow", follow)
 
 
-@mutant("no-truncation", "a follower never cuts what diverges", "role-changes", document="R20")
+@mutant("no-truncation", "a follower never cuts what diverges", "role-changes", document="KIP-101")
 def _no_truncation(stack: ExitStack) -> None:
     _replace(stack, fetch_api, "_divergence", lambda replica, asked: None)
 
@@ -354,7 +354,7 @@ def _divergence_asked_once(stack: ExitStack) -> None:
     "generation-from-metadata",
     "the leader proposes the generation it finds in metadata, not the one that fetched",
     "stale-join",
-    document="KIP-903 R14",
+    document="KIP-903",
 )
 def _generation_from_metadata(stack: ExitStack) -> None:
     original = IsrChanges._send
@@ -381,7 +381,7 @@ def _generation_from_metadata(stack: ExitStack) -> None:
     "revert-when-unsure",
     "a proposal without an answer is taken back, though the controller may have carried it out",
     "slow-answers",
-    document="R13",
+    document="KIP-841",
 )
 def _revert_when_unsure(stack: ExitStack) -> None:
     original = IsrChanges._answered
@@ -401,7 +401,7 @@ def _revert_when_unsure(stack: ExitStack) -> None:
     "never-revert",
     "a leader does not go back to the committed ISR when a member was ineligible",
     "fenced-join",
-    document="KIP-841 R13",
+    document="KIP-841",
 )
 def _never_revert(stack: ExitStack) -> None:
     _replace(stack, leadership, "REVERTING", frozenset())
@@ -494,14 +494,14 @@ def _produce_without_leading(stack: ExitStack) -> None:
     "bounce-keeps-isr",
     "a new life of a broker keeps the leaderships and ISR places of the one before",
     "fast-bounces",
-    document="KIP-380 R03, log mode",
+    document="KIP-380, log mode",
 )
 def _bounce_keeps_isr(stack: ExitStack) -> None:
     _replace(stack, registration, "leave_all", lambda state, broker_id: [])
 
 
 @mutant(
-    "one-generation", "a new life gets the generation of the one before", "stale-join", document="KIP-380 R04"
+    "one-generation", "a new life gets the generation of the one before", "stale-join", document="KIP-380"
 )
 def _one_generation(stack: ExitStack) -> None:
     original = registration.on_broker_registration
@@ -527,7 +527,7 @@ def _one_generation(stack: ExitStack) -> None:
     "stopping-in-memory",
     "that a broker is stopping is known to one controller and written nowhere",
     "shutdown-failover",
-    document="KIP-841 R12",
+    document="KIP-841",
     covered_by="stopping-in-memory+fetching-on",
 )
 def _stopping_in_memory(stack: ExitStack) -> None:
@@ -567,7 +567,7 @@ def _unclean_elections(stack: ExitStack) -> None:
     _replace(stack, elections, "election_for", lambda state, topic: partition_change.Election.UNCLEAN)
 
 
-@mutant("empty-isr", "the last member may leave the ISR", "isolation", document="KIP-903 R17")
+@mutant("empty-isr", "the last member may leave the ISR", "isolation", document="KIP-903")
 def _empty_isr(stack: ExitStack) -> None:
     original = partition_change.change
 
@@ -587,7 +587,7 @@ def _empty_isr(stack: ExitStack) -> None:
     "a bounce is handled start first, failure second",
     "fast-bounces",
     mode=ZOOKEEPER,
-    document="KIP-380 R03",
+    document="KIP-380",
 )
 def _start_before_failure(stack: ExitStack) -> None:
     def bounce(self: Any, entry: Any, now: int) -> Any:
@@ -606,7 +606,7 @@ def _start_before_failure(stack: ExitStack) -> None:
     "the maximum generation is taken over brokers that are active, not over all that are registered",
     "stale-control",
     mode=ZOOKEEPER,
-    document="max-epoch KIP R05",
+    document="the cache KIP",
 )
 def _max_of_living(stack: ExitStack) -> None:
     original = push.Push.registry_read
@@ -635,7 +635,7 @@ MUTANTS["replies-by-kind"] = Mutant(
     "replies-by-kind",
     "an answer is matched by what it is about, not by its correlation id",
     "late-replies",
-    document="B4, TCP honesty",
+    document="answers belong to requests",
     world=_confuse_replies,
 )
 MUTANTS["two-reads"] = Mutant(
@@ -643,6 +643,6 @@ MUTANTS["two-reads"] = Mutant(
     "the registrations are read one after the other, so that two bounces fit between two of them",
     "double-bounces",
     mode=ZOOKEEPER,
-    document="max-epoch KIP",
+    document="the cache KIP",
     world=_split_reads,
 )

@@ -212,7 +212,8 @@ class Nemesis:
         return True
 
     def _await_end(self, machine: Machine, process: Process, ms: int) -> None:
-        if process.alive and not self.healing:
+        """It may begin to stop when all else is well again: a slow disk holds orders up."""
+        if process.alive:
             self.world.later(50, self._await_end, machine, process, ms)
         else:
             self._back_later(machine, ms)

@@ -335,6 +335,18 @@ def test_a_leader_writes_its_isr_and_the_controller_learns_of_it(open_session: O
     assert next_controller(controller).image.state_hash() == controller.image.state_hash()
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_note_of_a_topic_that_is_gone_names_nothing(open_session: Open, again: bool) -> None:
+    controller, leader = Controller(open_session()), open_session()
+    controller.append(*topic("t", 1))
+    assert write(leader, 0, (1, 2)) == Written(1)
+    controller.append(m.RemoveTopicRecord(UUID(int=1)))
+    if again:
+        controller.append(*topic("t", 2))
+    assert controller.state.take_isr_changes()[1] == []
+    assert controller.session.children_of(paths.ISR_CHANGES) == []
+
+
 def test_a_leader_that_knows_an_older_state_writes_nothing(open_session: Open) -> None:
     controller, leader = Controller(open_session()), open_session()
     controller.append(*topic("t", 1))
