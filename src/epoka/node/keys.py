@@ -140,15 +140,15 @@ _IDENTITY = (
         "process.roles",
         Kind.LIST,
         ("broker",),
-        "What this process is: `broker`, `controller`, or both.",
+        "What this process is: `broker`, `controller`, or both; in zookeeper mode one of the two.",
         some_of("broker", "controller"),
     ),
     ConfigKey(
         "cluster.id",
         Kind.STRING,
         None,
-        "The cluster this node belongs to. A new controller without it founds one; a new broker needs it, "
-        "unless it is a controller as well.",
+        "The cluster this node belongs to. In log mode a new controller without it founds one, and a new "
+        "broker needs it, unless it is a controller as well; in zookeeper mode the ensemble knows it.",
         _cluster_id,
     ),
     ConfigKey(
@@ -180,7 +180,8 @@ _NETWORK = (
         "advertised.listeners",
         Kind.LIST,
         None,
-        "Where others are told to find the listeners. Without it, where they listen.",
+        "Where others are told to find the listeners. Without it, where they listen; for a listener on all "
+        "addresses, the machine's host name.",
         _endpoints,
     ),
     ConfigKey(
@@ -504,7 +505,8 @@ _LOG = (
         "metadata.log.dir",
         Kind.STRING,
         None,
-        "The folder of the controller's metadata log. Without it, the first of log.dirs.",
+        "The folder in which the controller's metadata log is, under `controller/`. Without it, that of "
+        "log.dirs.",
         _not_empty,
     ),
     ConfigKey("message.max.bytes", Kind.INT, 1_048_588, "The largest batch that is taken.", at_least(0)),

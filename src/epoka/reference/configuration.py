@@ -18,6 +18,12 @@ FILE` ([operations.md](operations.md)). `epoka up --config KEY=VALUE` gives ever
 machine a setting. A key that is not on this page, or a bad value, is named with file and line, and the node
 does not start.
 
+`epoka up` and `epoka.Cluster` choose some values themselves, unless they are told others:
+`default.replication.factor`, `offsets.topic.replication.factor` and `epoka.ledger.replication.factor` are 3,
+or the number of brokers where that is less; `group.initial.rebalance.delay.ms` is 0; in zookeeper mode
+`zookeeper.session.timeout.ms` is 6000. The clusters of tests choose a few more
+([testing.md](testing.md#another-cluster)).
+
 `epoka config set topic NAME KEY=VALUE` changes a topic while the cluster runs. Of a node's settings, the
 defaults of topics can be changed that way too (`epoka config set broker ID KEY=VALUE`, with the first node
 key in the last table); everything else is read when the node starts. No default means that the feature is

@@ -22,9 +22,16 @@ DOCUMENTS = {
 _HEAD = """\
 # Rules
 
-Every comparison of generations or epochs is one function in `src/epoka/fencing`, with one name. Whoever
-asks it gets a verdict: accepted, or refused with what was given and what was expected. Refusals go to the
-ledger ([command-line.md](command-line.md#the-ledger-and-why)) under the name in the first column.
+Each rule is one function in `src/epoka/fencing`, with one name. Whoever asks it gets a verdict: accepted, or
+refused with what was given and what was expected. Refusals go to the ledger
+([command-line.md](command-line.md#the-ledger-and-why)) under the name in the first column.
+
+The ledger has a few names more, for what is refused beside these rules: `control.listener` (a control
+request to the controller past its control listener), `control.leader-epoch` (LeaderAndIsr with a leader epoch
+below the replica's), `isr.partition` and `isr.valid` (a proposal for no partition, or of no possible ISR),
+`metadata.offset` (a reader of another metadata log) and `registration.valid` (a registration that cannot be
+right). IsrChange compares leader and leader epoch at once, as `isr.leader`, and answers
+`NOT_LEADER_OR_FOLLOWER`.
 
 A *generation* is the number of one life of a broker (*broker epoch* on the wire). -1 stands for a sender
 whose version has no such field. In the simulator, and nowhere else, each rule can be switched off by its
