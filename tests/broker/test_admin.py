@@ -1,8 +1,11 @@
 """Metadata, topics, settings, offsets and coordinators, asked of one broker core."""
 
+from uuid import UUID
+
 import pytest
 
 from epoka.broker.api import HANDLERS
+from epoka.wire import codec
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import (
     api_versions,
@@ -89,6 +92,21 @@ class TestMetadata:
     @pytest.mark.parametrize("name", ["a b", "..", "x" * 250, ""])
     def test_a_bad_name_is_refused(self, world, name):
         assert self.ask(world, name).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    def test_a_topic_is_told_of_once_however_often_it_is_named(self, world):
+        assert [each.name for each in self.ask(world, *["t"] * 1_000).topics] == ["t"]
+        topic_id = world.broker(1).image.topic("t").id
+        named = tuple(
+            metadata.MetadataRequestTopic(topic_id=topic_id, name=f"name-{number}") for number in range(1_000)
+        )
+        assert len(world.call(1, metadata.MetadataRequest(topics=named), 12).topics) == 1
+
+    @pytest.mark.parametrize("version", [10, 11, 12])
+    def test_a_topic_that_is_asked_for_by_an_unknown_id_can_be_answered(self, world, version):
+        asked = metadata.MetadataRequestTopic(topic_id=UUID(int=404), name=None)
+        answer = world.call(1, metadata.MetadataRequest(topics=(asked,)), version)
+        assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert codec.encode(answer, version)
 
     def test_fenced_brokers_are_not_shown(self):
         world = World(3)

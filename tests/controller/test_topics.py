@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from epoka.model.levels import FeatureLevel
+from epoka.wire import codec
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -307,6 +308,16 @@ def test_topics_that_can_not_be_deleted() -> None:
     ]
     twice = [each.error_code for each in office.ask(DeleteTopicsRequest(topic_names=("a", "a")), 5).responses]
     assert twice == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+
+
+def test_a_refusal_fits_into_its_answer_however_long_the_name_was() -> None:
+    office, longest = three(), "x" * 32_767
+    answer = office.ask(DeleteTopicsRequest(topic_names=(longest,)), 5)
+    assert answer.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codec.encode(answer, 5)
+    answer = office.ask(CreatePartitionsRequest(topics=(CreatePartitionsTopic(longest, 3),)), 1)
+    assert answer.results[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codec.encode(answer, 1)
 
 
 def test_a_deleted_topic_holds_up_nothing() -> None:

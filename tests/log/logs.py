@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
+
+from crc32c import crc32c
 
 from epoka.log import Appended, LogConfig, PartitionLog, Refused, Store
-from epoka.wire.records import Record, decode_batch, encode_batch, headers, validate
+from epoka.wire.records import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    Record,
+    decode_batch,
+    encode_batch,
+    headers,
+    read_header,
+    validate,
+)
 
 NOW = 1_000_000
 Item = bytes | tuple[object, ...]
@@ -50,6 +62,26 @@ def append_sequence(
     log: PartitionLog, sequence: int, *items: Item, producer: int = 7, epoch: int = 0
 ) -> object:
     return try_append(log, *items, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+
+
+def forged(batch: bytearray, body: bytes | None = None, **changes: int) -> bytearray:
+    """The batch with other records or another header, rightly sealed: what a hostile client can write."""
+    header = read_header(batch)._replace(**changes)
+    batch = bytearray(batch[:HEADER_SIZE]) + (batch[HEADER_SIZE:] if body is None else body)
+    Struct(">qiibIhiqqqhii").pack_into(batch, 0, *header._replace(batch_length=len(batch) - LOG_OVERHEAD))
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    return batch
+
+
+def garbage() -> bytearray:
+    """A batch that says of itself that it holds a record, and holds none."""
+    return forged(batch_of([b"x"]), b"\xff" * 40)
+
+
+def append_bytes(log: PartitionLog, batch: bytearray) -> Appended:
+    done = log.append_as_leader(batch, validate(batch, max_batch_bytes=1 << 21), 0, NOW)
+    assert isinstance(done, Appended), done
+    return done
 
 
 def records_in(log: PartitionLog, start: int | None = None) -> list[Record]:

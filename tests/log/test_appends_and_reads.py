@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 from epoka.log import Appended, FileStore, LogConfig, MemoryStore, PartitionLog, Refused, StorageError, Store
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.records import crc_ok, decode_batch, encode_batch, headers, read_header, validate
-from tests.log.logs import NOW, append, batch_of, offsets_in, open_log, records_in, try_append, values_in
+from tests.log.logs import (
+    NOW,
+    append,
+    append_bytes,
+    batch_of,
+    forged,
+    garbage,
+    offsets_in,
+    open_log,
+    records_in,
+    try_append,
+    values_in,
+)
 
 
 def test_offsets_count_on_from_batch_to_batch(store: Store) -> None:
@@ -312,6 +324,29 @@ def test_the_first_record_at_or_after_a_time_is_found(store: Store, codec: str) 
     assert log.offset_for_timestamp(700, up_to=10) is None
     assert log.max_timestamp_offset() == (11, 900, 10)
     assert log.max_timestamp_offset(up_to=10) == (8, 650, 8)
+
+
+def test_a_batch_that_cannot_be_read_is_found_by_its_header(store: Store) -> None:
+    log = open_log(store)
+    append(log, (None, b"a", NOW - 5))
+    append_bytes(log, garbage())
+    append(log, (None, b"b", NOW + 5))
+    assert log.offset_for_timestamp(NOW) == (1, NOW, 0)
+    assert log.offset_for_timestamp(NOW + 1) == (2, NOW + 5, 0)
+    assert log.max_timestamp_offset(up_to=2) == (1, NOW, 0)
+
+
+def test_a_record_is_no_later_than_its_batch_says(store: Store) -> None:
+    """What the parts of a timestamp add up to may be more than a timestamp can be."""
+    log = open_log(store)
+    append_bytes(
+        log,
+        forged(
+            batch_of([(None, b"a", 0), (None, b"b", (1 << 63) - 1)]), base_timestamp=NOW, max_timestamp=NOW
+        ),
+    )
+    assert log.offset_for_timestamp(NOW) == (0, NOW, 0)
+    assert log.max_timestamp_offset() == (0, NOW, 0)
 
 
 def test_a_timestamp_lookup_starts_at_the_log_start(store: Store) -> None:

@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 from epoka.log import Appended, LogConfig, MemoryStore, PartitionLog, Store
 from epoka.log import compaction as compaction_module
 from epoka.log.store import StorageError
-from epoka.wire.records import ControlType, encode_end_transaction_marker, headers, read_header
-from tests.log.logs import NOW, append, append_sequence, open_log, records_in
+from epoka.wire.records import HEADER_SIZE, ControlType, encode_end_transaction_marker, headers, read_header
+from tests.log.logs import (
+    NOW,
+    append,
+    append_bytes,
+    append_sequence,
+    batch_of,
+    forged,
+    garbage,
+    open_log,
+    records_in,
+)
 
 CONFIG = LogConfig(
     segment_bytes=600, cleanup_policy=("compact",), min_cleanable_ratio=0.01, delete_retention_ms=10_000
@@ -44,6 +54,31 @@ def test_only_the_latest_of_every_key_stays_at_its_own_offset(store: Store) -> N
     assert stats.bytes_after < stats.bytes_before
     assert (log.log_start_offset, log.end_offset) == (0, 20)
     assert append(log, (b"k", b"next", NOW)).base_offset == 20
+
+
+def test_a_thinned_batch_is_no_later_than_it_was(store: Store) -> None:
+    """What the parts of a timestamp add up to may be more than a timestamp can be."""
+    log = open_log(store, CONFIG)
+    late = batch_of([(b"a", b"1", 0), (b"b", b"2", (1 << 63) - 1), (b"a", b"3", 0)])
+    append_bytes(log, forged(late, base_timestamp=NOW, max_timestamp=NOW))
+    seal(log)
+    assert log.compact(NOW, log.end_offset) is not None
+    assert read_header(log.read(0, 1 << 20) or b"").max_timestamp == NOW
+
+
+def test_a_batch_that_cannot_be_read_stays(store: Store) -> None:
+    """It was written before the topic was compacted, when nobody looked inside."""
+    log = open_log(store)
+    put(log, b"a", b"1")
+    bad = garbage()
+    append_bytes(log, bad)
+    put(log, b"a", b"2")
+    log.config = CONFIG
+    seal(log)
+    stats = log.compact(NOW, log.end_offset, always=True)
+    assert stats is not None and (stats.records_before, stats.records_kept) == (3, 2)
+    kept = [(header.base_offset, bytes(batch[HEADER_SIZE:])) for batch, header in log.batches(0)]
+    assert kept[0] == (1, bytes(bad[HEADER_SIZE:])) and [offset for offset, _ in kept] == [1, 2]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

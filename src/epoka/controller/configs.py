@@ -29,6 +29,7 @@ from epoka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from epoka.wire.messages.metadata_records import ConfigRecord
+from epoka.wire.texts import fitting
 
 SET: Final = 0
 DELETE: Final = 1
@@ -74,7 +75,7 @@ def _on_each(
         responses.append(
             resource_response(
                 error_code=error,
-                error_message=message,
+                error_message=fitting(message),
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )

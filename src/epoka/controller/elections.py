@@ -22,6 +22,7 @@ from epoka.wire.messages.elect_leaders import (
     PartitionElectionResult,
     ReplicaElectionResult,
 )
+from epoka.wire.texts import fitting
 
 PREFERRED_TYPE = 0
 UNCLEAN_TYPE = 1
@@ -90,7 +91,7 @@ def on_elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> De
         if record:
             records.append(record)
         results.setdefault(name, []).append(
-            PartitionElectionResult(partition_id=index, error_code=error, error_message=message)
+            PartitionElectionResult(partition_id=index, error_code=error, error_message=fitting(message))
         )
     response = ElectLeadersResponse(
         replica_election_results=tuple(

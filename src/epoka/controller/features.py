@@ -20,6 +20,7 @@ from epoka.wire.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from epoka.wire.texts import fitting
 
 
 def on_update_features(state: ControllerState, request: UpdateFeaturesRequest) -> Decision:
@@ -36,10 +37,12 @@ def on_update_features(state: ControllerState, request: UpdateFeaturesRequest) -
         failed = failed or problem
         error, message = problem or (ErrorCode.NONE, None)
         results.append(
-            UpdatableFeatureResult(feature=update.feature, error_code=error, error_message=message)
+            UpdatableFeatureResult(feature=update.feature, error_code=error, error_message=fitting(message))
         )
     error, message = failed or (ErrorCode.NONE, None)
-    response = UpdateFeaturesResponse(error_code=error, error_message=message, results=tuple(results))
+    response = UpdateFeaturesResponse(
+        error_code=error, error_message=fitting(message), results=tuple(results)
+    )
     if failed or request.validate_only:
         records = []
     return Decision(response, records, rule="isr.eligible", because="the feature level rose")

@@ -32,6 +32,7 @@ from epoka.wire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from epoka.wire.texts import fitting
 
 
 class _Outcome(NamedTuple):
@@ -62,7 +63,7 @@ def on_alter_partition_reassignments(
                 ReassignablePartitionResponse(
                     partition_index=wanted.partition_index,
                     error_code=outcome.error,
-                    error_message=outcome.message,
+                    error_message=fitting(outcome.message),
                 )
             )
         topics.append(ReassignableTopicResponse(name=topic.name, partitions=tuple(partitions)))

@@ -40,6 +40,7 @@ from epoka.wire.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from epoka.wire.messages.metadata_records import ConfigRecord, RemoveTopicRecord, TopicRecord
+from epoka.wire.texts import fitting
 
 MAX_NAME_LENGTH: Final = 249
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
@@ -75,7 +76,7 @@ def on_create_topics(state: ControllerState, request: CreateTopicsRequest) -> De
             isrs = [_first_isr(state, each, manual=bool(topic.assignments)) for each in assignments]
         except _Refused as refused:
             results[topic.name] = CreatableTopicResult(
-                name=topic.name, error_code=refused.error, error_message=refused.message
+                name=topic.name, error_code=refused.error, error_message=fitting(refused.message)
             )
             continue
         created += len(assignments)
@@ -245,7 +246,7 @@ def on_create_partitions(state: ControllerState, request: CreatePartitionsReques
             results[topic.name] = CreatePartitionsTopicResult(name=topic.name)
         except _Refused as refused:
             results[topic.name] = CreatePartitionsTopicResult(
-                name=topic.name, error_code=refused.error, error_message=refused.message
+                name=topic.name, error_code=refused.error, error_message=fitting(refused.message)
             )
     response = CreatePartitionsResponse(results=tuple(results.values()))
     if request.validate_only:
@@ -309,6 +310,8 @@ def on_delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> De
             records.append(RemoveTopicRecord(topic_id=topic.id))
             name, topic_id = topic.name, topic.id
         results.append(
-            DeletableTopicResult(name=name, topic_id=topic_id, error_code=error, error_message=message)
+            DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=error, error_message=fitting(message)
+            )
         )
     return Decision(DeleteTopicsResponse(responses=tuple(results)), records, because="deleted")

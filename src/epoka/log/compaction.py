@@ -33,6 +33,7 @@ from epoka.log.segment import (
     segment_name,
 )
 from epoka.log.store import Buffer, Store
+from epoka.wire.errors import WireError
 from epoka.wire.records import BatchHeader, RawRecord, crc_ok, payload_of, raw_records, with_records
 
 STATE_FILE = "cleaner-checkpoint"
@@ -184,7 +185,8 @@ class Cleaner:
             for position, header, batch in segment.batches(start):
                 if header.is_control:
                     continue
-                for record in _records_of(batch, position, header)[1]:
+                read = _records_of(batch, position, header)
+                for record in () if read is None else read[1]:
                     if record.key is not None:
                         latest[record.key] = header.base_offset + record.offset_delta
                 if len(latest) > self._max_keys:
@@ -244,11 +246,14 @@ class Cleaner:
         return Cleaned(group, next_base, name + SWAP_SUFFIX)
 
     def _cleaned_batch(self, batch: bytes, position: int, header: BatchHeader) -> Buffer | None:
-        if header.is_control or header.base_offset >= self.limit:
+        read = None
+        if not header.is_control and header.base_offset < self.limit:
+            read = _records_of(batch, position, header)
+        if read is None:
             self.records_before += header.records_count
             self.records_kept += header.records_count
             return batch
-        payload, records = _records_of(batch, position, header)
+        payload, records = read
         kept = [record for record in records if self._stays(header.base_offset + record.offset_delta, record)]
         self.records_before += len(records)
         self.records_kept += len(kept)
@@ -287,11 +292,16 @@ class Cleaner:
         )
 
 
-def _records_of(batch: bytes, position: int, header: BatchHeader) -> tuple[Buffer, list[RawRecord]]:
+def _records_of(batch: bytes, position: int, header: BatchHeader) -> tuple[Buffer, list[RawRecord]] | None:
+    """None if the batch does not hold what it says: nobody looked inside when it came, before the topic was
+    compacted. It has no keys then, and stays."""
     if not crc_ok(batch, 0, header):
         raise BrokenBatch(position, f"the batch at offset {header.base_offset} does not match its checksum")
-    payload = payload_of(batch, 0, header)
-    return payload, raw_records(payload, header.records_count)
+    try:
+        payload = payload_of(batch, 0, header)
+        return payload, raw_records(payload, header.records_count)
+    except WireError:
+        return None
 
 
 def finish_swap(store: Store, swap: str) -> int:

@@ -376,11 +376,24 @@ class Segment:
                 return None
             if header.max_timestamp < timestamp or header.last_offset < from_offset:
                 continue
-            batch = self.blob.read(position, header.size)
-            for record in decode_batch(batch, 0, header):
-                if record.timestamp >= timestamp and from_offset <= record.offset < up_to:
-                    return record.offset, record.timestamp, header.partition_leader_epoch
+            for offset, stamp in self._stamps(position, header):
+                if stamp >= timestamp and from_offset <= offset < up_to:
+                    return offset, stamp, header.partition_leader_epoch
         return None
+
+    def _stamps(self, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
+        """The offset and the timestamp of each record of a batch, none later than its header says.
+
+        Nobody looks inside a batch when it comes. Where its records cannot be read, its header is all that is
+        known of them.
+        """
+        latest = header.max_timestamp
+        try:
+            records = decode_batch(self.blob.read(position, header.size), 0, header)
+        except WireError:
+            yield from ((offset, latest) for offset in range(header.base_offset, header.last_offset + 1))
+            return
+        yield from ((record.offset, min(record.timestamp, latest)) for record in records)
 
     # keeping
 

@@ -514,7 +514,9 @@ def with_records(header: BatchHeader, payload: Buffer, kept: Sequence[RawRecord]
         body = compress(header.codec, b"".join(view[record.start : record.end] for record in kept))
     max_timestamp = header.max_timestamp
     if kept and not header.log_append_time:
-        max_timestamp = header.base_timestamp + max(record.timestamp_delta for record in kept)
+        greatest = header.base_timestamp + max(record.timestamp_delta for record in kept)
+        # Nobody has looked at the records' own: what they add up to may be no timestamp at all.
+        max_timestamp = max(min(greatest, header.max_timestamp), -1)
     return _batch(
         header._replace(
             batch_length=HEADER_SIZE - LOG_OVERHEAD + len(body),

@@ -338,6 +338,13 @@ def test_an_old_client_may_name_a_retention_of_its_own(desk: Any, version: int) 
     assert desk.offsets() == {T1: 6}
 
 
+def test_a_retention_longer_than_time_is_for_ever(desk: Any) -> None:
+    desk.commit({T0: 5}, version=3, retention_ms=(1 << 63) - 1)
+    desk.crash()
+    desk.advance(400 * DAY_MS)
+    assert desk.offsets() == {T0: 5}
+
+
 def test_an_expiry_that_cannot_be_stored_is_tried_again(desk: Any) -> None:
     desk.commit({T0: 5})
     desk.advance(7 * DAY_MS - 600_000)

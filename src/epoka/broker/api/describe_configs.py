@@ -10,6 +10,7 @@ from epoka.model.events import Request
 from epoka.model.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import describe_configs as wire
+from epoka.wire.texts import fitting
 
 if TYPE_CHECKING:
     from epoka.broker.core import BrokerCore
@@ -25,7 +26,7 @@ DEFAULT = 5
 def handle(core: BrokerCore, request: Request, now: int) -> wire.DescribeConfigsResponse:
     message: wire.DescribeConfigsRequest = request.message
     return wire.DescribeConfigsResponse(
-        results=tuple(_describe(core, asked, message) for asked in message.resources)
+        results=tuple(_describe(core, asked, message) for asked in dict.fromkeys(message.resources))
     )
 
 
@@ -96,7 +97,7 @@ def _topic_setting(
 def _failed(asked: wire.DescribeConfigsResource, error: ErrorCode, reason: str) -> wire.DescribeConfigsResult:
     return wire.DescribeConfigsResult(
         error_code=error,
-        error_message=reason,
+        error_message=fitting(reason),
         resource_type=asked.resource_type,
         resource_name=asked.resource_name,
     )

@@ -21,8 +21,9 @@ GROUP = 0
 def handle(core: BrokerCore, request: Request, now: int) -> wire.FindCoordinatorResponse:
     message: wire.FindCoordinatorRequest = request.message
     if request.version >= 4:
+        keys = dict.fromkeys(message.coordinator_keys)
         return wire.FindCoordinatorResponse(
-            coordinators=tuple(_find(core, key, message.key_type) for key in message.coordinator_keys)
+            coordinators=tuple(_find(core, key, message.key_type) for key in keys)
         )
     found = _find(core, message.key, message.key_type)
     return wire.FindCoordinatorResponse(

@@ -31,7 +31,9 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.MetadataRespons
     if everything:
         topics = [_topic(core, topic.name, topic.id) for topic in core.image.topics()]
     else:
-        topics = [_asked(core, asked, request, now) for asked in message.topics or ()]
+        # A topic is told of once, however often it is named: answers stay in proportion to what there is.
+        keys = dict.fromkeys(_key(asked, request.version) for asked in message.topics or ())
+        topics = [_asked(core, key, request) for key in keys]
     brokers = tuple(_brokers(core))
     return wire.MetadataResponse(
         brokers=brokers,
@@ -57,23 +59,26 @@ def _brokers(core: BrokerCore) -> list[wire.MetadataResponseBroker]:
     return found
 
 
-def _asked(
-    core: BrokerCore, asked: wire.MetadataRequestTopic, request: Request, now: int
-) -> wire.MetadataResponseTopic:
-    if asked.name is None or (request.version >= 10 and asked.topic_id != NO_ID):
-        known = core.image.topic(asked.topic_id)
-        if known is None:
-            return _missing(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        return _topic(core, known.name, known.id)
-    known = core.image.topic(asked.name)
+def _key(asked: wire.MetadataRequestTopic, version: int) -> UUID | str:
+    """What names the topic: its id, where that is given, and otherwise its name."""
+    if asked.name is None or (version >= 10 and asked.topic_id != NO_ID):
+        return asked.topic_id
+    return asked.name
+
+
+def _asked(core: BrokerCore, key: UUID | str, request: Request) -> wire.MetadataResponseTopic:
+    known = core.image.topic(key)
     if known is not None:
         return _topic(core, known.name, known.id)
-    if not valid_name(asked.name):
-        return _missing(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
+    if isinstance(key, UUID):
+        # Before version 12 a topic in an answer has to have a name.
+        return _missing(ErrorCode.UNKNOWN_TOPIC_ID, None if request.version >= 12 else "", key)
+    if not valid_name(key):
+        return _missing(ErrorCode.INVALID_TOPIC_EXCEPTION, key)
     if core.config.auto_create_topics and (request.version < 4 or request.message.allow_auto_topic_creation):
-        _create(core, asked.name)
-        return _missing(ErrorCode.LEADER_NOT_AVAILABLE, asked.name)
-    return _missing(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
+        _create(core, key)
+        return _missing(ErrorCode.LEADER_NOT_AVAILABLE, key)
+    return _missing(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, key)
 
 
 def _create(core: BrokerCore, name: str) -> None:

@@ -36,6 +36,9 @@ from epoka.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
+LAST_MS = (1 << 63) - 1
+"""The last moment that a record can name."""
+
 
 class CommitStore(Continuation, frozen=True):
     """The offsets of one request are on their way to the log."""
@@ -127,7 +130,8 @@ class Commits:
         return None
 
     def _acceptable(self, request: OffsetCommitRequest, now: int) -> dict[TopicPartition, CommittedOffset]:
-        expires_at = -1 if request.retention_time_ms == -1 else now + request.retention_time_ms
+        kept_ms = request.retention_time_ms
+        expires_at = -1 if kept_ms < 0 else min(now + kept_ms, LAST_MS)
         return {
             (topic.name, partition.partition_index): CommittedOffset(
                 offset=partition.committed_offset,
@@ -148,11 +152,11 @@ class Commits:
         if waiting.version >= 8:
             groups = tuple(
                 self._fetch_group(
-                    each.group_id,
-                    None if each.topics is None else [(t.name, t.partition_indexes) for t in each.topics],
+                    group_id,
+                    None if topics is None else [(t.name, t.partition_indexes) for t in topics],
                     stable,
                 )
-                for each in request.groups
+                for group_id, topics in dict.fromkeys((each.group_id, each.topics) for each in request.groups)
             )
             self._outbox.answer(waiting.token, OffsetFetchResponse(groups=groups))
             return

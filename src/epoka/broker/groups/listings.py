@@ -21,7 +21,8 @@ GROUP_TYPE: Final = "classic"
 def describe_groups(
     registry: Registry, version: int, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=tuple(_describe(registry, version, each) for each in request.groups))
+    named = dict.fromkeys(request.groups)
+    return DescribeGroupsResponse(groups=tuple(_describe(registry, version, each) for each in named))
 
 
 def _describe(registry: Registry, version: int, group_id: str) -> DescribedGroup:
