@@ -140,30 +140,43 @@ class TestTopics:
 
 
 class TestSettings:
-    def describe(self, world: World, name: str) -> dict[str, tuple[str | None, int]]:
+    def alter(self, world: World, resource_type: int, resource: str, name: str, value: str) -> None:
+        wanted = incremental_alter_configs.IncrementallyAlterableConfig(
+            name=name, config_operation=0, value=value
+        )
+        resources = incremental_alter_configs.IncrementalAlterConfigsResource(
+            resource_type=resource_type, resource_name=resource, configs=(wanted,)
+        )
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=(resources,))
+        assert world.call(1, request, 1).responses[0].error_code == ErrorCode.NONE
+
+    def describe(self, world: World, name: str, kind: int = 2) -> dict[str, tuple[str | None, int]]:
         request = describe_configs.DescribeConfigsRequest(
-            resources=(describe_configs.DescribeConfigsResource(resource_type=2, resource_name=name),)
+            resources=(describe_configs.DescribeConfigsResource(resource_type=kind, resource_name=name),)
         )
         result = world.call(1, request, 4).results[0]
         assert result.error_code == ErrorCode.NONE, result
         return {each.name: (each.value, each.config_source) for each in result.configs}
 
+    def test_a_default_of_brokers_takes_hold_where_a_topic_is_silent(self, world):
+        replica = world.broker(1).replicas.by_name["t", 0]
+        self.alter(world, 4, "", "min.insync.replicas", "2")
+        self.alter(world, 4, "", "log.retention.ms", "3600000")
+        assert (replica.min_isr, replica.log.config.retention_ms) == (2, 3_600_000)
+        assert self.describe(world, "t")["min.insync.replicas"] == ("2", 3)
+        assert self.describe(world, "t")["retention.ms"] == ("3600000", 3)
+        self.alter(world, 4, "1", "min.insync.replicas", "3")
+        assert replica.min_isr == 3
+        assert self.describe(world, "t")["min.insync.replicas"] == ("3", 2)
+        assert self.describe(world, "1", 4)["min.insync.replicas"] == ("3", 2)
+        self.alter(world, 2, "t", "min.insync.replicas", "1")
+        assert replica.min_isr == 1
+        create_topic(world, "later", replication_factor=1)
+        assert world.broker(1).replicas.by_name["later", 0].min_isr == 3
+
     def test_a_change_is_described_and_takes_hold(self, world):
         assert self.describe(world, "t")["retention.ms"] == (str(7 * 24 * 3600 * 1000), 5)
-        request = incremental_alter_configs.IncrementalAlterConfigsRequest(
-            resources=(
-                incremental_alter_configs.IncrementalAlterConfigsResource(
-                    resource_type=2,
-                    resource_name="t",
-                    configs=(
-                        incremental_alter_configs.IncrementallyAlterableConfig(
-                            name="max.message.bytes", config_operation=0, value="200"
-                        ),
-                    ),
-                ),
-            )
-        )
-        assert world.call(1, request, 1).responses[0].error_code == ErrorCode.NONE
+        self.alter(world, 2, "t", "max.message.bytes", "200")
         assert self.describe(world, "t")["max.message.bytes"] == ("200", 1)
         assert write(world, 1, "t", b"x" * 500).error_code == ErrorCode.MESSAGE_TOO_LARGE
 

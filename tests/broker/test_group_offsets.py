@@ -1,8 +1,12 @@
 """Committed offsets through a broker core: kept in the log, there again elsewhere, never for what is not."""
 
+from uuid import UUID
+
 from epoka.broker.offsets_topic import TOPIC
+from epoka.model.image import partition_record
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import find_coordinator, offset_commit, offset_fetch
+from epoka.wire.messages.metadata_records import RemoveTopicRecord, TopicRecord
 from tests.broker.client import create_topic
 from tests.broker.world import World
 
@@ -102,3 +106,22 @@ def test_groups_that_begin_while_brokers_are_away_are_kept_on_as_many_disks_all_
     world.run_until(lambda: all(world.broker(1).image.broker(away).fenced for away in (2, 3)))
     coordinator(world, "g")
     assert len(world.partition(TOPIC).replicas) == 3
+
+
+def test_an_offsets_topic_that_was_made_anew_has_its_coordinators():
+    """The deletion and the next one may be told of in one breath."""
+    world = World(1)
+    coordinator(world, "g")
+    core = world.broker(1)
+    image, known = core.image, core.image.topic(TOPIC)
+    partitions = list(image.partitions_of(known.id))
+    again = UUID(int=4711)
+    records = [
+        RemoveTopicRecord(topic_id=known.id),
+        TopicRecord(name=TOPIC, topic_id=again),
+        *[partition_record(again, index, state) for index, state in partitions],
+    ]
+    for record in records:
+        image.apply(record, image.offset + 1)
+    core.apply(image.collected(), world.now)
+    assert core.offsets.coordinator._registry.refusal("g") is None

@@ -137,6 +137,11 @@ def test_a_full_disk_takes_one_broker_out_and_not_the_cluster():
     world.run_until(lambda: world.broker(leader).replicas.by_name["orders", 0].leadership is not None)
     assert write(world, leader, "orders", b"b").error_code == ErrorCode.NONE
     assert read(world, leader, "orders") == [b"a", b"b"]
+    # Whoever still asks the first one is sent on.
+    world.run_until(lambda: world.broker(1).image.partition("orders", 0).leader == leader)
+    assert world.call(1, fetch_request(world, "orders"), 13).responses[0].partitions[0].error_code == (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER
+    )
     world.crash(1)
     world.stores[1].full = False
     world.start_broker(1)

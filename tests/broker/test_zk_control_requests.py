@@ -9,12 +9,13 @@ import pytest
 from epoka.model.events import Disconnected, Hangup, Peer, Registered, Report, Request, Respond, StorageFailed
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages import create_topics, delete_topics
 from epoka.wire.messages import leader_and_isr as lai
 from epoka.wire.messages import stop_replica as sr
 from epoka.wire.messages import update_metadata as um
 from tests.broker.client import create_topic
 from tests.broker.world import HUNG_UP
-from tests.broker.zk_client import leads
+from tests.broker.zk_client import follows, leads
 from tests.broker.zk_world import ZkWorld
 
 CONTROLLER_EPOCH = 1
@@ -159,6 +160,12 @@ class TestPartitions:
         world._perform(node, node.core.handle(StorageFailed("broken"), world.now))
         assert self.roles(world, 0) is ErrorCode.KAFKA_STORAGE_ERROR
 
+    def test_a_broker_with_a_failed_disk_sees_that_its_leadership_is_over(self, world):
+        node = world.nodes[1]
+        world._perform(node, node.core.handle(StorageFailed("broken"), world.now))
+        world.run_until(lambda: world.partition("orders").leader != 1)
+        world.run_until(lambda: not leads(world, 1, "orders"))
+
     def test_stopping_what_is_not_here_is_no_error(self, world):
         stop = sr.StopReplicaRequest(
             controller_epoch=CONTROLLER_EPOCH,
@@ -242,3 +249,27 @@ def test_what_an_older_connection_still_delivers_is_not_taken_in():
     # Another controller's connections are numbered on their own.
     assert update(9_000, *everybody[:2], epoch=CONTROLLER_EPOCH + 1)[-1].message.error_code == ErrorCode.NONE
     assert sorted(broker.image.brokers) == [1, 2]
+
+
+def test_a_topic_made_again_keeps_settings_that_came_before_it():
+    """Settings and topics are told of on two ways, and either may be the faster one."""
+    world = ZkWorld()
+    create_topic(world, "orders", assignment=(1, 2, 3), min_insync_replicas="2")
+    world.run_until(lambda: follows(world, 3, "orders"))
+    world.holding = lambda frm, to, message: (
+        to == 3 and type(message).__name__ in ("UpdateMetadataRequest", "LeaderAndIsrRequest")
+    )
+    request = delete_topics.DeleteTopicsRequest(topics=(delete_topics.DeleteTopicState(name="orders"),))
+    world.call(1, request, 6)
+    topic = create_topics.CreatableTopic(
+        name="orders",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=(create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=(3, 1, 2)),),
+        configs=(create_topics.CreatableTopicConfig(name="min.insync.replicas", value="2"),),
+    )
+    assert world.call(1, create_topics.CreateTopicsRequest(topics=(topic,)), 7).topics[0].error_code == 0
+    world.run(50)
+    world.release()
+    world.run_until(lambda: leads(world, 3, "orders"))
+    assert world.broker(3).replicas.by_name["orders", 0].min_isr == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 import pytest
@@ -361,6 +361,29 @@ def test_a_broker_that_could_not_be_reached_hears_of_topics_that_ended():
     rows = {topic.topic_name: topic.partition_states[0] for each in updates for topic in each.topic_states}
     assert rows["ended"].leader == rows["t1"].leader == -2
     assert rows["t2"].leader == 2
+
+
+def test_the_first_update_is_whole_even_to_a_broker_that_fell_behind_before_it():
+    """A broker takes the first update of a controller for all there is: topics that it does not name are
+    deleted, with their logs."""
+    before = three()
+    before.create("orders", 1, 2)
+    desk = Desk(log=before.core.log)
+    desk.core.state.new_id = uuid4
+    desk.registry(b1=100, b2=101, b3=102)
+    for number in range(MOST_QUEUED + 1):
+        desk.create(f"t{number}", 2)
+    desk.ask(delete_topics.DeleteTopicsRequest(topic_names=("t1",)), 5)
+    assert desk.core._push._channels[1].behind
+    desk.sent.clear()
+    desk.answer_all()
+    first, *later = [
+        [topic.topic_name for topic in each.message.topic_states]
+        for each in desk.sent
+        if each.to == 1 and isinstance(each.message, um.UpdateMetadataRequest)
+    ]
+    assert "orders" in first and "t1" not in first
+    assert ["t1"] in later
 
 
 SHARED_LEVELS = [level for level in LEVELS if level >= FeatureLevel.SHARED_UPDATES]

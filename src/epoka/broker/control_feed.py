@@ -24,7 +24,7 @@ from epoka.fencing import control as rules
 from epoka.fencing.verdict import Verdict
 from epoka.model.events import Hangup, Request, SettingsRead
 from epoka.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, derived_topic_id
-from epoka.model.image import Delta, Topic, register_broker_record
+from epoka.model.image import TOPIC_RESOURCE, Delta, Topic, register_broker_record
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FEATURE_NAME, FeatureLevel
 from epoka.model.partitions import PartitionState
@@ -37,6 +37,7 @@ from epoka.wire.messages import update_metadata as um
 
 if TYPE_CHECKING:
     from epoka.broker.core import BrokerCore
+    from epoka.broker.replica import Replica
 
 DELETED = -2
 GENERATIONS_SINCE = 5
@@ -162,7 +163,7 @@ class ControlFeed:
             if any(row.leader == DELETED for row in rows):
                 self._without_id.pop(name, None)
                 if (topic := core.image.topic(name)) is not None:
-                    self._apply(m.RemoveTopicRecord(topic_id=topic.id))
+                    self._remove_topic(topic)
                 continue
             named[name] = None
             topic, anew = self._topic(name, topic_id, now)
@@ -214,27 +215,33 @@ class ControlFeed:
             return known, []
         if known.id == derived_topic_id(name):
             return self._rekey(known, topic_id, now), []
-        self._apply(m.RemoveTopicRecord(topic_id=known.id))
+        self._remove_topic(known)
         return self._add_topic(name, topic_id), [known]
+
+    def _remove_topic(self, topic: Topic) -> None:
+        """Its settings stay: they are told apart, by name, and may be those of the next one already."""
+        settings = dict(self.core.image.topic_config(topic.name))
+        self._apply(m.RemoveTopicRecord(topic_id=topic.id))
+        for key, value in settings.items():
+            self._apply(
+                m.ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=key, value=value)
+            )
 
     def _rekey(self, known: Topic, topic_id: uuid.UUID, now: int) -> Topic:
         """The real id of a topic that was known by its name alone."""
         image = self.core.image
         partitions = list(image.partitions_of(known.id))
-        settings = dict(image.topic_config(known.name))
-        self._apply(m.RemoveTopicRecord(topic_id=known.id))
+        self._remove_topic(known)
         topic = self._add_topic(known.name, topic_id)
         for index, state in partitions:
             self._put(topic, index, state)
-        for key, value in settings.items():
-            self._apply(m.ConfigRecord(resource_type=2, resource_name=known.name, name=key, value=value))
         self.core.replicas.rekey(known.name, topic_id, now)
         return topic
 
     def _forget_unnamed(self, named: dict[str, None]) -> list[Topic]:
         gone = [topic for topic in self.core.image.topics() if topic.name not in named]
         for topic in gone:
-            self._apply(m.RemoveTopicRecord(topic_id=topic.id))
+            self._remove_topic(topic)
         for name in list(self._without_id):
             if name not in named:
                 del self._without_id[name]
@@ -251,7 +258,7 @@ class ControlFeed:
             if (
                 replica is not None
                 and state is not None
-                and replica.leader_epoch == state.leader_epoch
+                and (replica.leader_epoch == state.leader_epoch or self._is_over(replica, state))
                 and core.config.broker_id in state.replicas
             ):
                 changed[topic_id, index] = None
@@ -264,6 +271,11 @@ class ControlFeed:
         )
         delta = msgspec.structs.replace(delta, changed_partitions=tuple(changed), deleted_topics=gone)
         core.apply(delta, now)
+
+    def _is_over(self, replica: Replica, state: PartitionState) -> bool:
+        """Whether somebody was elected since. LeaderAndIsr says so, unless the disk keeps it from being
+        obeyed."""
+        return self.core.replicas.offline_reason is not None and replica.leader_epoch < state.leader_epoch
 
     def _forget_strays(self) -> None:
         """Logs that the whole truth does not give to this broker."""

@@ -26,6 +26,7 @@ from epoka.broker.producer_ids import ProducerIds
 from epoka.broker.registry_life import RegistryLife
 from epoka.broker.replicas import Logs, Replicas
 from epoka.fencing.verdict import Rules, Verdict
+from epoka.log.store import StorageError
 from epoka.model import ledger_outbox
 from epoka.model.events import (
     Disconnected,
@@ -286,7 +287,10 @@ class BrokerCore:
     def apply(self, delta: Delta, now: int) -> None:
         """Bring replicas, fetchers and coordinators in line with what changed in the image."""
         self.replicas.apply(delta, now)
-        self.offsets.apply(delta, now)
+        try:
+            self.offsets.apply(delta, now)
+        except StorageError as error:
+            self.replicas.storage_failed(str(error), now)
         waiting, self._applied = self._applied, []
         for seen, then in waiting:
             if seen():

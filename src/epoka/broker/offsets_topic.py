@@ -124,17 +124,18 @@ class OffsetsTopic:
     # Coming and going of leaderships.
 
     def apply(self, delta: Delta, now: int) -> None:
+        deleted = [topic.name for topic in delta.deleted_topics]
+        if TOPIC in deleted:
+            # First: the next one of that name may be told of in the same breath.
+            for index in list(self._led):
+                self._drop(index, now)
         topic = self.core.image.topic(TOPIC)
         if topic is not None:
             for topic_id, index in delta.changed_partitions:
                 if topic_id == topic.id:
                     self._follow_leadership(index, now)
-        if delta.deleted_topics:
-            names = [deleted.name for deleted in delta.deleted_topics]
-            if TOPIC in names:
-                for index in list(self._led):
-                    self._drop(index, now)
-            self._perform(self.coordinator.topics_deleted(names, now))
+        if deleted:
+            self._perform(self.coordinator.topics_deleted(deleted, now))
 
     def _follow_leadership(self, index: int, now: int) -> None:
         replica = self.core.replicas.by_name.get((TOPIC, index))

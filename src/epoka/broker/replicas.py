@@ -15,9 +15,10 @@ from epoka.broker.replica import Replica
 from epoka.fencing import fetch as fetch_rules
 from epoka.fencing import isr as isr_rules
 from epoka.log.partition_log import LogConfig, PartitionLog, Refused
+from epoka.log.store import StorageError
 from epoka.model import topic_configs
 from epoka.model.ids import derived_topic_id
-from epoka.model.image import TOPIC_RESOURCE, Delta, Topic
+from epoka.model.image import BROKER_RESOURCE, TOPIC_RESOURCE, Delta, Topic
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FeatureLevel
 from epoka.model.partitions import PartitionState
@@ -89,12 +90,18 @@ class Replicas:
                 self._remove(replica)
         for resource_type, name in delta.changed_configs:
             if resource_type == TOPIC_RESOURCE:
-                self._reconfigure(name, now)
+                self._reconfigure((name,), now)
+            elif name in ("", str(self.core.config.broker_id)):
+                self._reconfigure(self._topics(), now)
         for topic_id, index in delta.changed_partitions:
             state = image.partition(topic_id, index)
             named = image.topic(topic_id)
             if state is not None and named is not None:
-                self._follow_metadata(named.name, topic_id, index, state, now)
+                try:
+                    self._follow_metadata(named.name, topic_id, index, state, now)
+                except StorageError as error:
+                    # What else has changed needs no disk, and has to be followed all the more.
+                    self.storage_failed(str(error), now)
         if delta.changed_brokers:
             for replica in self.by_key.values():
                 if replica.leadership is not None and replica.leadership.followers:
@@ -105,6 +112,8 @@ class Replicas:
         for replica in list(self.by_key.values()):
             if self.core.image.topic(replica.topic_id) is None:
                 self._remove(replica)
+        # It names the settings that are, and not those that were taken back.
+        self._reconfigure(self._topics(), now)
 
     def forget_strays(self) -> None:
         """Logs of topics that were deleted while this broker was away, or made anew under the same name."""
@@ -123,9 +132,9 @@ class Replicas:
             if replica is not None:
                 self._remove(replica)
             return
-        if self.offline_reason is not None:
-            return
         if replica is None:
+            if self.offline_reason is not None:
+                return
             replica = self._open(topic, topic_id, index)
         if state.partition_epoch < replica.partition_epoch:
             return
@@ -204,6 +213,8 @@ class Replicas:
             if leadership.adopt(state.partition_epoch, state.replicas, state.isr, now):
                 self.advance_high_watermark(replica, now)
             return
+        if self.offline_reason is not None:
+            return
         self.core.following.leave(replica)
         replica.waits.abandon(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         replica.leader_id = self.core.config.broker_id
@@ -227,28 +238,47 @@ class Replicas:
             replica.leadership = None
             replica.waits.abandon(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif state.leader == replica.leader_id and state.leader_epoch == replica.leader_epoch:
-            if self.core.stopping() and self.core.config.broker_id not in state.isr:
+            if not self._may_follow(state):
                 self.core.following.leave(replica)
             return
         replica.leader_id = state.leader
         replica.leader_epoch = state.leader_epoch
-        if self.core.stopping() and self.core.config.broker_id not in state.isr:
-            # A stopping broker that has left the ISR must not catch up and ask to come back (KIP-841).
-            self.core.following.leave(replica)
-        else:
+        if self._may_follow(state):
             self.core.following.follow(replica, state.leader, now)
+        else:
+            self.core.following.leave(replica)
+
+    def _may_follow(self, state: PartitionState) -> bool:
+        """Not to a disk that takes nothing; and a stopping broker that has left the ISR must not catch up and
+        ask to come back (KIP-841)."""
+        if self.offline_reason is not None:
+            return False
+        return not self.core.stopping() or self.core.config.broker_id in state.isr
 
     # Settings of a topic.
 
-    def _topic_values(self, topic: str) -> dict[str, topic_configs.Value]:
-        return topic_configs.effective(self.core.image.topic_config(topic), self.core.config.topic_defaults)
+    def dynamic_defaults(self) -> dict[str, str]:
+        """What was set while brokers ran: for all of them, and before that for this one."""
+        image, own = self.core.image, str(self.core.config.broker_id)
+        return {**image.config(BROKER_RESOURCE, ""), **image.config(BROKER_RESOURCE, own)}
 
-    def _reconfigure(self, topic: str, now: int) -> None:
-        values = self._topic_values(topic)
+    def topic_defaults(self) -> dict[str, topic_configs.Value]:
+        """What holds where a topic is silent."""
+        return {**self.core.config.topic_defaults, **self.dynamic_defaults()}
+
+    def _topic_values(self, topic: str) -> dict[str, topic_configs.Value]:
+        return topic_configs.effective(self.core.image.topic_config(topic), self.topic_defaults())
+
+    def _topics(self) -> Iterable[str]:
+        return dict.fromkeys(replica.topic for replica in self.by_key.values())
+
+    def _reconfigure(self, topics: Iterable[str], now: int) -> None:
+        values = {topic: self._topic_values(topic) for topic in topics}
         for replica in list(self.by_key.values()):
-            if replica.topic == topic:
-                replica.log.config = log_config(values)
-                replica.min_isr = int(str(values["min.insync.replicas"]))
+            if replica.topic in values:
+                config = values[replica.topic]
+                replica.log.config = log_config(config)
+                replica.min_isr = int(str(config["min.insync.replicas"]))
                 self.advance_high_watermark(replica, now)
 
     def high_watermarks(self) -> dict[tuple[str, int], int]:

@@ -288,11 +288,15 @@ class Push:
         channel.deleted = {}
 
     def _catch_up(self, channel: _Channel) -> None:
-        """Tell of what is no more in a request of its own, so that the large one is the same for others."""
-        if channel.deleted:
-            ended = self._requests.update_metadata(np.zeros(0, np.int64), channel.deleted)
-            self._queue_update(channel, ended, channel.deleted)
+        """Tell of what is no more in a request of its own, so that the large one is the same for others.
+
+        The large one comes first: a broker takes the first update of a controller for all there is.
+        """
+        deleted = channel.deleted
         self._queue_everything(channel, self._whole({}), {})
+        if deleted:
+            ended = self._requests.update_metadata(np.zeros(0, np.int64), deleted)
+            self._queue_update(channel, ended, deleted)
 
     def _queue_roles(self, channel: _Channel, rows: Rows, is_new: Flags) -> None:
         request = self._requests.leader_and_isr(rows, is_new)

@@ -19,6 +19,8 @@ REQUEST = wire.DescribeConfigsRequest
 VERSIONS = (1, 4)
 
 DYNAMIC_TOPIC = 1
+DYNAMIC_BROKER = 2
+DYNAMIC_DEFAULT_BROKER = 3
 STATIC_BROKER = 4
 DEFAULT = 5
 
@@ -51,15 +53,16 @@ def _describe(
                 ErrorCode.INVALID_REQUEST,
                 f"this is broker {core.config.broker_id}, not {asked.resource_name}",
             )
+        texts = {**core.config.described, **core.replicas.dynamic_defaults()}
         configs = [
             wire.DescribeConfigsResourceResult(
                 name=name,
                 value=value,
-                read_only=True,
-                config_source=STATIC_BROKER,
+                read_only=_set_by(core, name) == STATIC_BROKER,
+                config_source=_set_by(core, name),
                 config_type=int(Kind.STRING),
             )
-            for name, value in sorted(core.config.described.items())
+            for name, value in sorted(texts.items())
             if wanted is None or name in wanted
         ]
     else:
@@ -75,9 +78,9 @@ def _topic_setting(
     core: BrokerCore, topic: str, key: ConfigKey, message: wire.DescribeConfigsRequest
 ) -> wire.DescribeConfigsResourceResult:
     own = core.image.topic_config(topic).get(key.name)
-    inherited, synonym = topic_configs.default(key.name, core.config.topic_defaults)
+    inherited, synonym = topic_configs.default(key.name, core.replicas.topic_defaults())
     fallback = key.text(inherited)
-    inherited_source = DEFAULT if synonym is None else STATIC_BROKER
+    inherited_source = DEFAULT if synonym is None else _set_by(core, synonym)
     synonyms = []
     if own is not None:
         synonyms.append(wire.DescribeConfigsSynonym(name=key.name, value=own, source=DYNAMIC_TOPIC))
@@ -92,6 +95,12 @@ def _topic_setting(
         config_type=int(key.kind),
         documentation=key.about if message.include_documentation else None,
     )
+
+
+def _set_by(core: BrokerCore, name: str) -> int:
+    if name in core.image.config(BROKER_RESOURCE, str(core.config.broker_id)):
+        return DYNAMIC_BROKER
+    return DYNAMIC_DEFAULT_BROKER if name in core.image.config(BROKER_RESOURCE, "") else STATIC_BROKER
 
 
 def _failed(asked: wire.DescribeConfigsResource, error: ErrorCode, reason: str) -> wire.DescribeConfigsResult:
