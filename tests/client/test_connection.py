@@ -15,7 +15,7 @@ from epoka.client.errors import ClientError, Unreachable
 from epoka.client.settings import ClientSettings, settings_from
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.frame import decode_request_header, encode_response
-from epoka.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from epoka.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from epoka.wire.messages.metadata import MetadataRequest, MetadataResponse
 from epoka.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from epoka.wire.messages.sasl_handshake import SaslHandshakeResponse
@@ -65,6 +65,26 @@ def test_a_broker_that_knows_only_older_versions_is_asked_in_those() -> None:
         assert connection.ask(MetadataRequest()).controller_id == 7
         assert asked == [(API_VERSIONS, 3), (API_VERSIONS, 0), (METADATA, 5)]
         assert connection.version_for(API_VERSIONS) == 2
+
+
+def test_nothing_is_asked_while_an_answer_is_under_way() -> None:
+    """The next answer would be that of the request before."""
+    with broker(old) as (connection, _):
+        connection.send(MetadataRequest())
+        with pytest.raises(
+            ClientError, match=f"{connection.name} is asked for ApiVersions before .* Metadata"
+        ):
+            connection.ask(ApiVersionsRequest())
+        assert connection.take().controller_id == 7
+        assert connection.ask(MetadataRequest()).controller_id == 7
+
+
+def test_a_connection_that_is_closed_is_unreachable_whatever_was_under_way() -> None:
+    with broker(old) as (connection, _):
+        connection.send(MetadataRequest())
+        connection.close()
+        with pytest.raises(Unreachable, match="did not take Metadata"):
+            connection.ask(MetadataRequest())
 
 
 def guarded(key: int, version: int, correlation_id: int) -> bytes:

@@ -16,6 +16,7 @@ from epoka.client.fetching import Range, RangeReader
 from epoka.client.producing import BatchWriter, Outgoing, new_identity
 from epoka.client.settings import settings_from
 from epoka.cluster.cluster import Cluster
+from epoka.wire.error_codes import ErrorCode
 from tests.client.test_batching import strings
 from tests.client.topics import Topics
 
@@ -80,6 +81,28 @@ def test_a_refusal_that_time_does_not_mend_is_told_at_once(client: ClusterClient
     writer.add(outgoing(name, [bytes(2000)]))
     with pytest.raises(Refused, match=rf"{name}-0 refused the records: .*\(MESSAGE_TOO_LARGE\)"):
         writer.flush()
+
+
+def test_a_batch_that_is_refused_for_good_may_be_given_other_bytes(
+    client: ClusterClient, topics: Topics
+) -> None:
+    name = topics.create()
+    identity = new_identity(client)
+    asked: list[tuple[int, ErrorCode]] = []
+
+    def plainly(refused: Outgoing, code: ErrorCode) -> bytearray:
+        asked.append((refused.count, code))
+        return outgoing(name, [b"longer than it was", b"c"]).batch
+
+    writer = BatchWriter(client, on_refused=plainly)
+    writer.add(outgoing(name, [b"a"], sequence=0, identity=identity))
+    writer.add(outgoing(name, [b"b", b"c"], sequence=7, identity=identity))
+    writer.add(outgoing(name, [b"d"], sequence=1, identity=identity))
+    writer.flush()
+    assert asked == [(2, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]
+    (taken,) = writer.acknowledged()
+    assert (taken.first_offset, taken.last_offset, taken.count) == (0, 3, 4)
+    assert values_of(client, name, 4) == [b"a", b"longer than it was", b"c", b"d"]
 
 
 def test_writing_rides_out_a_bounced_leader(cluster: Cluster, topics: Topics) -> None:

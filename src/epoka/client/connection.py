@@ -78,7 +78,12 @@ class Connection:
             self._socket.close()
 
     def ask(self, message: Any, *, version: int | None = None, wait_ms: int = 0) -> Any:
-        """The answer to one request; nothing else may be under way."""
+        """The answer to one request; ClientError while another is under way, whose answer comes first."""
+        if self._waiting and not self.closed:
+            before, _, _ = self._waiting[0]
+            raise ClientError(
+                f"{self.name} is asked for {api(message).name} before it answered {before.name}"
+            )
         self.send(message, version=version)
         return self.take(wait_ms=wait_ms)
 

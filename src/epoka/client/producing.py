@@ -49,12 +49,19 @@ class Acknowledged(msgspec.Struct, frozen=True):
 
 
 class BatchWriter:
+    """`on_refused` is asked for other bytes when a batch is refused for good; without any it is raised."""
+
     def __init__(
-        self, client: ClusterClient, *, on_written: Callable[[Outgoing], None] = lambda _: None
+        self,
+        client: ClusterClient,
+        *,
+        on_written: Callable[[Outgoing], None] = lambda _: None,
+        on_refused: Callable[[Outgoing, ErrorCode], bytearray | None] = lambda *_: None,
     ) -> None:
         self.client = client
         self._settings = client.settings
         self._on_written = on_written
+        self._on_refused = on_refused
         self._waiting: dict[TopicPartition, deque[Outgoing]] = {}
         self._waiting_bytes = 0
         self._asked: dict[int, tuple[Connection, list[Outgoing]]] = {}
@@ -142,10 +149,16 @@ class BatchWriter:
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 each.base_offset = found.base_offset
                 self._done(each)
-            elif code.retriable:
-                self._failed([each], Refused(f"{each.name} refused the records", code, found.error_message))
-            else:
-                raise Refused(f"{each.name} refused the records", code, found.error_message)
+                continue
+            refusal = Refused(f"{each.name} refused the records", code, found.error_message)
+            if code.retriable:
+                self._failed([each], refusal)
+                continue
+            other = self._on_refused(each, code)
+            if other is None:
+                raise refusal
+            self._waiting_bytes += len(other) - len(each.batch)
+            each.batch = other
 
     def _done(self, each: Outgoing) -> None:
         key = (each.topic, each.partition)

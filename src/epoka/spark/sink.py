@@ -8,8 +8,9 @@ A stream's batches are also recognised when they come again. A producer id is ma
 the number of the batch in the task, and its epoch is Spark's batch id: a task that is run again sends the
 same ids and sequences, and a broker keeps each once. Each id is used for no more batches than a broker
 remembers. Before a duplicate is believed its rows are compared with those that are there, because a query
-that is not deterministic may give other rows the second time; those are written. A task of an older batch
-that still runs is refused by its epoch.
+that is not deterministic may give other rows the second time; those are written. Rows that are cut into other
+batches than before do not follow what a broker knows of their id: they are written without one, at least
+once. A task of an older batch that still runs is refused by its epoch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -28,13 +29,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from epoka.client.batching import Identity, Rows, batch_of, partition_numbers, sizes_of
-from epoka.client.cluster import ClusterClient, TopicPartition
+from epoka.client.cluster import LATEST, ClusterClient, TopicPartition
 from epoka.client.columns import BytesColumn, HeaderColumns, Longs
 from epoka.client.errors import ClientError, TopicGone
 from epoka.client.fetching import Range, RangeReader
 from epoka.client.producing import Acknowledged, BatchWriter, Outgoing, new_identity
 from epoka.spark.options import BadOption, WriteOptions
 from epoka.wire.compression import codec_named
+from epoka.wire.error_codes import ErrorCode
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +174,9 @@ class _Task:
         self._options = options
         self._names = names
         self._codec = codec_named(options.client.compression)
-        self._writer = BatchWriter(client, on_written=self._written)
+        self._idempotent = options.idempotent and options.client.acks == -1
+        self._lasting = self._idempotent and names.lasting
+        self._writer = BatchWriter(client, on_written=self._written, on_refused=self._refused)
         self._sequences: dict[TopicPartition, tuple[int, int]] = {}
         """For each partition: batches so far, and the next sequence of the identity in use."""
         self._ends: dict[TopicPartition, int] = {}
@@ -185,18 +189,21 @@ class _Task:
     def write(self, rows: pa.Table) -> None:
         content = _rows(rows)
         sizes = sizes_of(content)
-        for topic, chosen in self._by_topic(rows):
-            for partition, part in self._by_partition(topic, rows, content, chosen):
-                self._write_part(topic, partition, content, part, sizes)
+        parts = [
+            ((topic, partition), part)
+            for topic, chosen in self._by_topic(rows)
+            for partition, part in self._by_partition(topic, rows, content, chosen)
+        ]
+        if self._lasting:
+            self._look_at_ends(key for key, _ in parts)
+        for key, part in parts:
+            self._write_part(key, content, part, sizes)
         self._chunks += 1
+        self._settle()
 
     def finish(self) -> list[Acknowledged]:
         self._writer.flush()
-        if self._again:
-            again, self._again = self._again, []
-            for outgoing, rows, chosen in again:
-                self._compare(outgoing, rows, chosen)
-            self._writer.flush()
+        self._settle()
         return self._writer.acknowledged()
 
     def _by_topic(self, rows: pa.Table) -> Iterator[tuple[str, Longs]]:
@@ -240,17 +247,24 @@ class _Task:
         except TopicGone:
             raise BadOption(f"rows are to be written to {topic}, which does not exist") from None
 
-    def _write_part(self, topic: str, partition: int, rows: Rows, chosen: Longs, sizes: Longs) -> None:
+    def _look_at_ends(self, keys: Iterable[TopicPartition]) -> None:
+        """Where the partitions end that were not written to yet, before anything is on its way to them."""
+        unknown = {key: LATEST for key in keys if key not in self._ends}
+        if unknown:
+            self._writer.flush()
+            for key, found in self._client.offsets(unknown).items():
+                self._ends[key] = found.offset
+
+    def _write_part(self, key: TopicPartition, rows: Rows, chosen: Longs, sizes: Longs) -> None:
         ends = np.cumsum(sizes[chosen])
         limit = self._options.client.batch_bytes
         start = before = 0
         while start < len(chosen):
             end = max(int(np.searchsorted(ends, before + limit, "right")), start + 1)
-            self._send(topic, partition, rows, chosen[start:end], int(ends[end - 1]) - before)
+            self._send(key, rows, chosen[start:end], int(ends[end - 1]) - before)
             start, before = end, int(ends[end - 1])
 
-    def _send(self, topic: str, partition: int, rows: Rows, chosen: Longs, most_bytes: int) -> None:
-        key = (topic, partition)
+    def _send(self, key: TopicPartition, rows: Rows, chosen: Longs, most_bytes: int) -> None:
         identity, sequence = self._next_identity(key, len(chosen))
         batch = batch_of(
             rows,
@@ -261,19 +275,17 @@ class _Task:
             base_sequence=sequence,
             most_bytes=most_bytes,
         )
-        outgoing = Outgoing(topic, partition, batch, len(chosen))
-        if self._names.lasting and identity is not None:
-            if key not in self._ends:
-                self._ends[key] = self._client.offsets({key: -1})[key].offset
+        outgoing = Outgoing(*key, batch, len(chosen))
+        if self._lasting:
             self._unchecked[id(outgoing)] = (rows, chosen)
         self._writer.add(outgoing)
         self._writer.nudge()
 
     def _next_identity(self, key: TopicPartition, count: int) -> tuple[Identity | None, int]:
-        if not self._options.idempotent or self._options.client.acks != -1:
+        if not self._idempotent:
             return None, -1
         sent, sequence = self._sequences.get(key, (0, 0))
-        if not self._names.lasting:
+        if not self._lasting:
             if self._own is None:
                 self._own = new_identity(self._client)
             self._sequences[key] = (sent + 1, sequence + count)
@@ -288,8 +300,39 @@ class _Task:
         if rows is not None and outgoing.base_offset < self._ends[outgoing.topic, outgoing.partition]:
             self._again.append((outgoing, *rows))
 
-    def _compare(self, outgoing: Outgoing, rows: Rows, chosen: Longs) -> None:
-        """A batch was there before this task began: by an earlier attempt, with the same rows or others."""
+    def _refused(self, outgoing: Outgoing, code: ErrorCode) -> bytearray | None:
+        """A batch whose sequence does not follow, made anew without identity.
+
+        An earlier attempt has cut its rows otherwise. Batches that come after it under the same identity go
+        the same way: each is the next one, one that is there already, or refused and made anew.
+        """
+        if code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or id(outgoing) not in self._unchecked:
+            return None
+        log.warning(
+            "%s: rows do not follow those of an earlier attempt; some may be there twice", outgoing.name
+        )
+        return self._without_identity(*self._unchecked.pop(id(outgoing)))
+
+    def _settle(self) -> None:
+        """Compare duplicates with what is there, and write those that are something else.
+
+        Done as they come up, because they keep their rows in memory. Reading needs the connections that
+        batches are sent on, so nothing is under way until all are compared.
+        """
+        if not self._again:
+            return
+        self._writer.flush()
+        again, self._again = self._again, []
+        for outgoing, rows, chosen in [each for each in again if not self._is_there(*each)]:
+            log.warning(
+                "%s: the query gave other rows than the time before; they are written too", outgoing.name
+            )
+            batch = self._without_identity(rows, chosen)
+            self._writer.add(Outgoing(outgoing.topic, outgoing.partition, batch, len(chosen)))
+        self._writer.flush()
+
+    def _is_there(self, outgoing: Outgoing, rows: Rows, chosen: Longs) -> bool:
+        """Whether a batch that an earlier attempt wrote has the same rows; believed if nobody can say."""
         first = outgoing.base_offset
         there = RangeReader(
             self._client, Range(outgoing.topic, outgoing.partition, first, first + outgoing.count)
@@ -302,12 +345,11 @@ class _Task:
             ]
         except ClientError as error:
             log.warning("%s from offset %d cannot be compared: %s", outgoing.name, first, error)
-            return
-        if found == [_record(rows, row) for row in chosen.tolist()]:
-            return
-        log.warning("%s: the query gave other rows than the time before; they are written too", outgoing.name)
-        batch = batch_of(rows, chosen, timestamp_ms=int(time.time() * 1000), codec=self._codec)
-        self._writer.add(Outgoing(outgoing.topic, outgoing.partition, batch, len(chosen)))
+            return True
+        return found == [_record(rows, row) for row in chosen.tolist()]
+
+    def _without_identity(self, rows: Rows, chosen: Longs) -> bytearray:
+        return batch_of(rows, chosen, timestamp_ms=int(time.time() * 1000), codec=self._codec)
 
 
 def _record(rows: Rows, row: int) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
@@ -332,7 +374,9 @@ def _rows(table: pa.Table) -> Rows:
 
 
 def _strings(array: Any) -> BytesColumn:
-    """The buffers of an Arrow array of strings or bytes, without a copy."""
+    """The buffers of an Arrow array of strings or bytes; without a copy, unless its offsets have 64 bits."""
+    if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
+        array = array.cast(pa.binary())
     rows = len(array)
     _, ends, content = array.buffers()
     valid = None
