@@ -83,6 +83,21 @@ class TestHighWatermark:
         assert mark(of, 10, min_isr=3) == 10
 
 
+class TestLowWatermark:
+    def test_is_the_least_start_over_the_leader_and_the_isr(self):
+        of = leadership(isr=(1, 2))
+        assert of.low_watermark(5) == -1
+        of.followers[2].fetched(82, 10, 10, 1_000, 4)
+        of.followers[3].fetched(83, 6, 10, 1_000, 2)
+        assert (of.low_watermark(5), of.low_watermark(3)) == (4, 3)
+
+    def test_is_held_by_a_member_that_is_being_added(self):
+        of = leadership(isr=(1, 2))
+        of.followers[2].fetched(82, 10, 10, 1_000, 4)
+        assert joined(of, 3, 10)
+        assert of.low_watermark(5) == -1
+
+
 class TestExpansion:
     @pytest.mark.parametrize(("offset", "may"), [(9, False), (10, True), (11, True)])
     def test_needs_the_high_watermark(self, offset, may):

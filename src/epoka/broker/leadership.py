@@ -26,6 +26,7 @@ class Follower:
         "last_caught_up_ms",
         "last_fetch_leader_end",
         "last_fetch_ms",
+        "log_start_offset",
     )
 
     def __init__(self, broker_id: int, last_caught_up_ms: int) -> None:
@@ -33,18 +34,22 @@ class Follower:
         self.broker_epoch: int | None = None
         """None until the first fetch in this leadership."""
         self.end_offset = -1
+        self.log_start_offset = -1
         self.last_caught_up_ms = last_caught_up_ms
         self.last_fetch_ms = 0
         self.last_fetch_leader_end = 0
 
-    def fetched(self, broker_epoch: int, offset: int, leader_end: int, now: int) -> None:
-        """Take in one accepted fetch: offset and generation change together, so nobody can mix two lives."""
+    def fetched(
+        self, broker_epoch: int, offset: int, leader_end: int, now: int, log_start_offset: int = -1
+    ) -> None:
+        """Take in one accepted fetch: offsets and generation change together, so nobody can mix two lives."""
         if offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now)
         elif offset >= self.last_fetch_leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.broker_epoch = broker_epoch
         self.end_offset = offset
+        self.log_start_offset = log_start_offset
         self.last_fetch_leader_end = leader_end
         self.last_fetch_ms = now
 
@@ -143,6 +148,12 @@ class Leadership:
             ):
                 mark = follower.end_offset
         return mark
+
+    def low_watermark(self, leader_start: int) -> int:
+        """Where the logs of the maximal ISR start at the lowest; -1 until each member has told."""
+        maximal = self.maximal_isr
+        starts = [each.log_start_offset for each in self.followers.values() if each.broker_id in maximal]
+        return min([leader_start, *starts])
 
     def propose_join(
         self, follower: Follower, high_watermark: int, eligible: Eligible, own_epoch: int

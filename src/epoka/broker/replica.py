@@ -62,6 +62,13 @@ class Replica:
         for wait in list(self.waits.tail):
             wait.arrived(size)
 
+    def raise_log_start(self, offset: int) -> None:
+        """Forget what is below; followers that poll hear of it now."""
+        before = self.log.log_start_offset
+        if self.log.delete_records_before(offset) > before:
+            for wait in list(self.waits.tail):
+                wait.end()
+
     def raise_high_watermark(self, offset: int) -> bool:
         """Move the high watermark up, and with it whoever waits for it; never down in a leader epoch."""
         before = self.high_watermark

@@ -316,9 +316,12 @@ class Replicas:
         return may_join
 
     def advance_high_watermark(self, replica: Replica, now: int) -> bool:
+        """A follower has fetched or the ISR has changed: more may be committed, and deleted for good."""
         leadership = replica.leadership
         if leadership is None:
             return False
+        if replica.waits.deletes:
+            replica.waits.low_watermark_reached(leadership.low_watermark(replica.log.log_start_offset))
         if not leadership.followers and len(leadership.isr) >= min(replica.min_isr, 1):
             return replica.raise_high_watermark(replica.log.end_offset)
         mark = leadership.high_watermark(

@@ -1,4 +1,5 @@
-"""Requests that wait for a partition: produces for its high watermark, fetches for bytes.
+"""Requests that wait for a partition: produces for its high watermark, fetches for bytes, deletions for the
+start of every in-sync log.
 
 A wait ends once: when what it waits for is there, when its time is up, or when the partition changes hands.
 It then takes itself off every partition it was filed under, so idle partitions keep no dead waits.
@@ -121,10 +122,57 @@ class FetchWait:
         self.filed.clear()
 
 
+class Deleted:
+    """One partition's part of a DeleteRecords request: the start that is wanted, and what became of it."""
+
+    __slots__ = ("error", "index", "low_watermark", "required")
+
+    def __init__(self, index: int, error: ErrorCode, low_watermark: int = -1, required: int = -1) -> None:
+        self.index = index
+        self.error = error
+        self.low_watermark = low_watermark
+        self.required = required
+        """The low watermark at which the records are gone, whoever leads next."""
+
+
+class DeleteWait:
+    """A DeleteRecords: done when every partition's low watermark has come as far as is wanted."""
+
+    __slots__ = ("deadline", "filed", "finish")
+
+    def __init__(self, finish: Callable[[], None]) -> None:
+        self.finish = finish
+        self.filed: dict[Deleted, dict[Deleted, DeleteWait]] = {}
+        self.deadline: Deadline | None = None
+
+    def file_under(self, waits: dict[Deleted, DeleteWait], deleted: Deleted) -> None:
+        waits[deleted] = self
+        self.filed[deleted] = waits
+
+    def settle(self, deleted: Deleted, error: ErrorCode, low_watermark: int = -1) -> None:
+        deleted.error = error
+        deleted.low_watermark = low_watermark
+        del self.filed.pop(deleted)[deleted]
+        if not self.filed:
+            self.end()
+
+    def end(self, now: int = 0) -> None:
+        self.cancel()
+        self.finish()
+
+    def cancel(self) -> None:
+        """Nobody waits for the answer any more."""
+        if self.deadline is not None:
+            self.deadline.cancel()
+        for deleted, waits in self.filed.items():
+            del waits[deleted]
+        self.filed.clear()
+
+
 class PartitionWaits:
     """What waits for one partition."""
 
-    __slots__ = ("committed", "produces", "tail")
+    __slots__ = ("committed", "deletes", "produces", "tail")
 
     def __init__(self) -> None:
         self.produces: deque[tuple[Written, ProduceWait]] = deque()
@@ -132,6 +180,7 @@ class PartitionWaits:
         """Followers, who see all of the log."""
         self.committed: dict[FetchWait, None] = {}
         """Consumers, who see it up to the high watermark."""
+        self.deletes: dict[Deleted, DeleteWait] = {}
 
     def high_watermark_reached(self, offset: int) -> None:
         produces = self.produces
@@ -139,11 +188,18 @@ class PartitionWaits:
             written, wait = produces.popleft()
             wait.settle(written)
 
+    def low_watermark_reached(self, offset: int) -> None:
+        for deleted, wait in list(self.deletes.items()):
+            if deleted.required <= offset:
+                wait.settle(deleted, ErrorCode.NONE, offset)
+
     def abandon(self, error: ErrorCode) -> None:
         """The partition changed hands: nothing that waits here can come true."""
         while self.produces:
             written, wait = self.produces.popleft()
             wait.settle(written, error)
+        for deleted, deletion in list(self.deletes.items()):
+            deletion.settle(deleted, error)
         for waits in (self.tail, self.committed):
             for fetch in list(waits):
                 fetch.end()

@@ -94,7 +94,7 @@ class _Answer:
         self.by_id = request.version >= 13
         self.size = 0
         self.settled = False
-        """True once something must be told that no waiting improves: an error, a divergence."""
+        """True once something must be told that no waiting improves: an error, a divergence, a new start."""
         self.parts: dict[Key, wire.FetchPartitionResponse] = {}
         self.refused: set[Key] = set()
 
@@ -139,8 +139,10 @@ class _Answer:
                 replica, asked
             ):
                 continue
-            follower.fetched(epoch, asked.fetch_offset, log.end_offset, now)
+            follower.fetched(epoch, asked.fetch_offset, log.end_offset, now, asked.log_start_offset)
             core.replicas.follower_fetched(replica, follower, now)
+            if asked.log_start_offset < log.log_start_offset:
+                self.settled = True
 
     def _refuse(self, key: Key, asked: wire.FetchPartition, error: ErrorCode) -> None:
         self.refused.add(key)
