@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,100 @@ def test_a_folder_with_something_else_is_left_alone(planned: Plan, tmp_path: Pat
     with pytest.raises(BadCluster, match="holds something that is not a cluster"):
         planned(data=tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["precious.txt"]
+
+
+def fails(folder: Path) -> str:
+    raise ClusterError("ZooKeeper needs Java")
+
+
+def unused_ensemble(folder: Path) -> str:
+    """Leaves what an ensemble leaves that served and was asked for nothing."""
+    for number in (1, 2, 3):
+        data = folder / f"node-{number}" / "data"
+        (data / "version-2").mkdir(parents=True, exist_ok=True)
+        for name in (
+            "myid",
+            "version-2/snapshot.0",
+            "version-2/snapshot.200000000",
+            "version-2/currentEpoch",
+        ):
+            (data / name).write_text("1")
+        for name in ("zoo.cfg", "log4j2.properties", "zookeeper.log"):
+            (folder / f"node-{number}" / name).write_text("x")
+    return "127.0.0.1:1"
+
+
+def port_taken(planned: Plan, folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        planned(data=folder, port=other.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        port_taken,
+        lambda planned, folder: planned(data=folder, config={"min.insync.replica": 1}),
+        lambda planned, folder: planned(data=folder, config={"epoka.metrics.listener": "127.0.0.1:65535"}),
+        lambda planned, folder: planned(data=folder, mode="zookeeper", ensemble=fails),
+        lambda planned, folder: planned(
+            data=folder, mode="zookeeper", ensemble=unused_ensemble, config={"min.insync.replica": 1}
+        ),
+    ],
+    ids=["port taken", "misspelt key", "second node's settings", "no java", "misspelt key with ensemble"],
+)
+def test_a_start_that_fails_does_not_stand_in_the_way_of_the_next(
+    planned: Plan, tmp_path: Path, fail: Callable[[Plan, Path], object]
+) -> None:
+    with pytest.raises(ClusterError):
+        fail(planned, tmp_path / "c")
+    assert (tmp_path / "c" / "lock").exists()
+    for mode in ("log", "zookeeper"):
+        layout = planned(data=tmp_path / "c", mode=mode, ensemble=unused_ensemble)
+        assert read_cluster_file(tmp_path / "c") is not None
+        layout.close()
+        (tmp_path / "c" / "cluster.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("precious.txt", "mine"),
+        ("lock", "mine"),
+        ("zookeeper/node-1/data/version-2/log.1", "what a cluster knows"),
+        ("zookeeper/notes.txt", "mine"),
+        ("broker-1/data/orders-0/00000000000000000000.log", "records"),
+        ("broker-1/ledger.jsonl", "{}"),
+        ("brokers/node.properties", "node.id=1"),
+        ("deep/broker-1/node.properties", "node.id=1"),
+    ],
+)
+def test_a_folder_with_more_than_a_failed_start_leaves_is_left_alone(
+    planned: Plan, tmp_path: Path, name: str, content: str
+) -> None:
+    with pytest.raises(ClusterError):
+        planned(data=tmp_path, mode="zookeeper", ensemble=unused_ensemble, config={"min.insync.replica": 1})
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(BadCluster, match="holds something that is not a cluster"):
+        planned(data=tmp_path)
+    assert (tmp_path / name).read_text() == content
+
+
+def test_a_link_to_another_cluster_s_folder_is_no_leftover(planned: Plan, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "data").mkdir(parents=True)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "lock").touch()
+    (tmp_path / "c" / "broker-1").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadCluster, match="holds something that is not a cluster"):
+        planned(data=tmp_path / "c")
+    assert not (tmp_path / "elsewhere" / "node.properties").exists()
+
+
+def test_without_our_lock_nothing_there_is_ours(planned: Plan, tmp_path: Path) -> None:
+    unused_ensemble(tmp_path / "zookeeper")
+    with pytest.raises(BadCluster, match="holds something that is not a cluster"):
+        planned(data=tmp_path, mode="zookeeper", ensemble=unused_ensemble)
+    assert [each.name for each in tmp_path.iterdir()] == ["zookeeper"]
 
 
 def test_a_damaged_cluster_file_is_named_and_kept(planned: Plan, tmp_path: Path) -> None:

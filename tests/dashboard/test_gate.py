@@ -68,6 +68,31 @@ def test_the_token_becomes_a_strict_cookie_and_leaves_the_address(
     assert stranger.get("/").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("cookies", "status"),
+    [
+        ("epoka_{port}={session}", 200),
+        ('prefs={{"a":1}}; epoka_{port}={session}', 200),
+        ("epoka_{port}={session};no value;=;;a b=c", 200),
+        ("epoka_{port}=old; epoka_{port}={session}", 200),
+        ('prefs={{"a":1}}; epoka_{port}=guessed', 401),
+        ("epoka_{port}=é", 401),
+        ("epoka_{port}=", 401),
+        ("epoka_{port}", 401),
+        ("xepoka_{port}={session}", 401),
+        ("prefs=epoka_{port}={session}", 401),
+        ("epoka_1={session}", 401),
+    ],
+)
+def test_cookies_of_other_programs_neither_open_nor_lock(
+    guest: httpx.Client, dashboard: Dashboard, cookies: str, status: int
+) -> None:
+    session = guest.cookies[f"epoka_{dashboard.port}"]
+    header = cookies.format(port=dashboard.port, session=session).encode("latin-1")
+    answer = httpx.get(f"{dashboard.address}api/state", headers={b"cookie": header})
+    assert answer.status_code == status
+
+
 def test_two_dashboards_share_no_secret(dashboard: Dashboard, tmp_path: Path) -> None:
     with Dashboard(tmp_path) as other:
         token = dashboard.url.partition("token=")[2]

@@ -59,6 +59,16 @@ def test_every_rule_key_api_and_command_has_its_row(written: Path) -> None:
             assert f"\n### epoka {entry.name} {verb.name}\n" in commands
 
 
+def test_a_percent_sign_is_one_sign(written: Path) -> None:
+    """argparse wants it written twice in help texts; a page says what `--help` says."""
+    commands = (written / "commands.md").read_text()
+    (row,) = [line for line in commands.splitlines() if line.startswith("| `-f`, `--format` `FORMAT`")]
+    assert "'%t [%p] %o: %k %s\\n'" in row
+    (formats,) = [line for line in commands.splitlines() if "Formats: %s payload" in line]
+    assert "%% a percent sign" in formats
+    assert commands.index(formats) < commands.index(row) and "above" in row
+
+
 def test_a_table_stays_whole_whatever_a_cell_holds(written: Path) -> None:
     for name in PAGES:
         columns = 0

@@ -16,7 +16,7 @@ from epoka.cli import pipeline
 from epoka.cli.main import run as epoka
 from epoka.cluster.cluster import Cluster
 from epoka.spark.audit import ledger, report, run, tables
-from epoka.spark.audit.run import audit_files, finish, step
+from epoka.spark.audit.run import audit_files, find_ledgers, finish, step
 from epoka.spark.storage import read_arrow
 from tests.client.topics import Topics
 from tests.spark import histories
@@ -76,6 +76,26 @@ def test_any_split_of_the_input_gives_the_same_tables_though_a_step_breaks_off(
     step(batch, parts, number)
     finish(spark, parts)
     assert rows(parts) == rows(whole)
+
+
+def test_runs_whose_files_have_one_name_stay_two_runs(spark: Any, tmp_path: Path) -> None:
+    events = story().events
+    paths = [tmp_path / name / "ledger.jsonl" for name in ("run-1", "run-2")]
+    for path in paths:
+        path.parent.mkdir()
+        histories.write(path, events)
+    told = audit_files(spark, paths, tmp_path / "audit")
+    assert (told.runs, told.events) == (2, 2 * len(events))
+
+
+def test_a_run_is_named_by_its_whole_path_only_where_its_name_is_not_enough(tmp_path: Path) -> None:
+    for name in ("1/a.jsonl", "2/a.jsonl", "2/b.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    one, two, other = tmp_path / "1" / "a.jsonl", tmp_path / "2" / "a.jsonl", tmp_path / "2" / "b.jsonl"
+    again = tmp_path / "2" / ".." / "1" / "a.jsonl"
+    assert find_ledgers([one, two, other, again]) == {str(one): [one], str(two): [two], "b.jsonl": [other]}
+    assert find_ledgers([one, again, other]) == {"a.jsonl": [one], "b.jsonl": [other]}
 
 
 @pytest.mark.parametrize("storage", ["parquet", "delta"])

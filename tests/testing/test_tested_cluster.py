@@ -144,6 +144,20 @@ def test_the_marker_says_which_cluster(epoka_cluster: TestedCluster) -> None:
     assert epoka_cluster.leader(topic, 6) == 1
 
 
+@pytest.mark.epoka(brokers=1)
+@pytest.mark.parametrize("how", ["clean", "fast"])
+def test_a_cluster_whose_every_broker_was_bounced_answers_at_once(
+    epoka_cluster: TestedCluster, how: str
+) -> None:
+    before = epoka_cluster.topic()
+    epoka_cluster.bounce(1, how=how)
+    after = epoka_cluster.topic()
+    epoka_cluster.bounce(1, how=how)
+    epoka_cluster.forget_topics()
+    there = {topic.name for topic in epoka_cluster.cluster.image().topics()}
+    assert not there & {before, after}
+
+
 def test_equal_wishes_share_a_cluster_and_few_are_kept(epoka_clusters: Pool) -> None:
     assert Wish.of(config={"num.partitions": 7}) == Wish.of(3, config={"num.partitions": "7"})
     pool = Pool()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,8 @@ from epoka.node.properties import entries
 
 ANSWER_MS = 10_000
 """How long a broker may take for an answer, unless a property file says otherwise."""
+_REACHING = ("security.", "ssl.", "sasl.", "client.", "request.timeout.ms")
+"""How properties begin that are about reaching a cluster, and not about what is done there."""
 
 
 def _notes() -> Path:
@@ -100,6 +102,8 @@ class ClientConfig:
     """What `--command-config` said, for the one command that this process does."""
 
     settings = ClientSettings((), request_timeout_ms=ANSWER_MS)
+    reaching: Mapping[str, str] = {}
+    """The properties that say how a cluster is reached, as they were written, for whoever hands them on."""
 
     @classmethod
     def read(cls, path: Path) -> None:
@@ -114,6 +118,7 @@ class ClientConfig:
             cls.settings = settings_from({**usual, **given, "bootstrap.servers": "localhost:9092"})
         except BadSetting as error:
             usage(f"{path}: {error}")
+        cls.reaching = {name: value for name, value in given.items() if name.lower().startswith(_REACHING)}
 
 
 def client_settings(bootstrap: str | None, data: Path | None) -> ClientSettings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epoka.cli.finding import addresses
+from epoka.cli.finding import ClientConfig, addresses
 from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json, settings_of
 from epoka.cli.spark_session import bar as _bar
 from epoka.cli.spark_session import not_installed as _not_installed
@@ -44,8 +44,10 @@ def audit(
     storage: str,
     json: bool,
 ) -> int:
-    from epoka.spark.audit.run import audit_files, audit_topic
-
+    try:
+        from epoka.spark.audit.run import audit_files, audit_topic
+    except ImportError as error:
+        raise _not_installed() from error
     given = {} if ledgers else _cluster(bootstrap, data)
     with _session(master) as spark:
         try:
@@ -92,5 +94,7 @@ def report(audit: str, page: str | None, json: bool) -> int:
 
 
 def _cluster(bootstrap: str | None, data: Path | None) -> dict[str, str]:
-    found = addresses(bootstrap, data)
-    return {"kafka.bootstrap.servers": ",".join(f"{host}:{port}" for host, port in found)}
+    """The options that make Spark reach the cluster that is meant."""
+    servers = ",".join(f"{host}:{port}" for host, port in addresses(bootstrap, data))
+    reaching = {**ClientConfig.reaching, "bootstrap.servers": servers}
+    return {f"kafka.{name}": value for name, value in reaching.items()}

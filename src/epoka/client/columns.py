@@ -76,12 +76,15 @@ class HeaderColumns(msgspec.Struct, frozen=True):
     names: BytesColumn
     values: BytesColumn
 
+    def texts(self) -> list[str]:
+        """All names; what is not UTF-8 in one is replaced, as Kafka's Java client replaces it."""
+        return [(name or b"").decode(errors="replace") for name in self.names.strings()]
+
     def rows(self) -> Iterator[tuple[tuple[str, bytes | None], ...]]:
         """The headers of each row."""
         if not self.ends[-1]:
             return repeat((), len(self.ends) - 1)
-        names = [(name or b"").decode() for name in self.names.strings()]
-        pairs = tuple(zip(names, self.values.strings(), strict=True))
+        pairs = tuple(zip(self.texts(), self.values.strings(), strict=True))
         return (pairs[start:end] for start, end in pairwise(self.ends.tolist()))
 
 

@@ -6,6 +6,7 @@ would change what travels or who may read it is refused unless it is obeyed.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -125,8 +126,9 @@ def _choose_security(given: Mapping[str, str], chosen: dict[str, object]) -> Non
         raise BadSetting(f"sasl.mechanism {mechanism} is not spoken here, only PLAIN is")
     chosen["sasl_mechanism"] = mechanism
     if "sasl.jaas.config" in given:
-        chosen["sasl_username"] = _jaas(given["sasl.jaas.config"], "username")
-        chosen["sasl_password"] = _jaas(given["sasl.jaas.config"], "password")
+        options = _jaas_options(given["sasl.jaas.config"])
+        chosen["sasl_username"] = options.get("username", "")
+        chosen["sasl_password"] = options.get("password", "")
     for name in ("username", "password"):
         if f"sasl.{name}" in given:
             chosen[f"sasl_{name}"] = given[f"sasl.{name}"]
@@ -134,12 +136,15 @@ def _choose_security(given: Mapping[str, str], chosen: dict[str, object]) -> Non
         raise BadSetting("sasl.jaas.config or sasl.username has to name a user")
 
 
-def _jaas(text: str, name: str) -> str:
-    for word in text.replace(";", " ").split():
-        key, _, value = word.partition("=")
-        if key == name:
-            return value.strip("\"'")
-    return ""
+def _jaas_options(text: str) -> dict[str, str]:
+    """The options of a login module: `name=value`, the value bare or in quotes of either kind.
+
+    In quotes a backslash takes the character behind it as it is.
+    """
+    return {
+        name: re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if value[0] in "\"'" else value
+        for name, value in _JAAS_OPTION.findall(text)
+    }
 
 
 def addresses_of(text: str) -> tuple[Address, ...]:
@@ -165,6 +170,9 @@ def _number(name: str, text: str, lowest: int) -> int:
     return number
 
 
+_JAAS_OPTION = re.compile(
+    r"""([^\s;="']+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"'][^\s;]*)""", re.DOTALL
+)
 _TEXTS = {"client.id": "client_id", "client.rack": "rack", "ssl.key.password": "ssl_key_password"}
 _NUMBERS = {
     "request.timeout.ms": ("request_timeout_ms", 1),

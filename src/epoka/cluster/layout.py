@@ -115,6 +115,13 @@ class ClusterFile(msgspec.Struct, frozen=True):
 
 FILE_FORMAT = 1
 _CLUSTER_FILE = "cluster.json"
+_LOCK = "lock"
+_LEFT_BY_A_START = re.compile(
+    rf"{_LOCK}|cluster\.new|(controller|broker)-\d+/node\.properties"
+    r"|zookeeper/node-\d+/(zoo\.cfg|log4j2\.properties|zookeeper\.log|data/myid"
+    # An ensemble that was never written to has no log of transactions beside its snapshots.
+    r"|data/version-2/(snapshot\.\w+|acceptedEpoch|currentEpoch))"
+)
 
 
 class Layout:
@@ -237,7 +244,7 @@ class Layout:
 
     def lock(self) -> None:
         """Make sure that nobody else runs this cluster; BadCluster if somebody does."""
-        lock = (self.data / "lock").open("a")
+        lock = (self.data / _LOCK).open("a")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -367,8 +374,18 @@ def _check(brokers: int, controllers: int, mode: str) -> None:
 
 
 def _check_free(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadCluster(f"{folder} holds something that is not a cluster; nothing was changed there")
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())) or _is_unfinished(folder):
+        return
+    raise BadCluster(f"{folder} holds something that is not a cluster; nothing was changed there")
+
+
+def _is_unfinished(folder: Path) -> bool:
+    """Whether a folder holds our lock, and no file but those of a start that failed before any node ran."""
+    lock = folder / _LOCK
+    if not lock.is_file() or lock.stat().st_size:
+        return False
+    files = (each for each in folder.rglob("*") if each.is_symlink() or not each.is_dir())
+    return all(_LEFT_BY_A_START.fullmatch(each.relative_to(folder).as_posix()) for each in files)
 
 
 def _check_same(folder: Path, known: ClusterFile, brokers: int, mode: str) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -99,11 +98,10 @@ class Gate:
         return None
 
     def _has_session(self, headers: Mapping[str, str]) -> bool:
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return cookie is not None and _same(cookie.value, self._secrets.session)
+        # Read by hand: SimpleCookie gives up at the first cookie that it dislikes, and another program's may
+        # stand before ours.
+        pairs = (each.strip().partition("=") for each in headers.get("cookie", "").split(";"))
+        return any(name == self._cookie and _same(value, self._secrets.session) for name, _, value in pairs)
 
     async def _enter(self, scope: Scope, send: Send) -> None:
         given = parse_qs(scope["query_string"].decode("latin-1"))["token"][-1]

@@ -37,13 +37,18 @@ def written() -> str:
 def _told(command: Command, path: str) -> Iterable[str | Iterable[str]]:
     yield f"{command.about} {' '.join(command.more.split())}".strip()
     actions = [action for action in _actions(command, path) if action.option_strings != list(HELP)]
-    rows = [(_names(action), action.help or "") for action in actions if action.help != argparse.SUPPRESS]
+    rows = [(_names(action), _help(action)) for action in actions if action.help != argparse.SUPPRESS]
     yield table(("argument", "meaning"), rows)
 
 
 def _actions(command: Command, path: str) -> list[argparse.Action]:
     # argparse has no public list of what a parser takes.
     return command.parser(path)._actions
+
+
+def _help(action: argparse.Action) -> str:
+    # argparse takes `%` for the beginning of a field, unless it is written twice.
+    return (action.help or "").replace("%%", "%")
 
 
 def _names(action: argparse.Action) -> str:

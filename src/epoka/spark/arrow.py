@@ -110,8 +110,11 @@ def _headers(columns: Columns) -> Any:
     found = columns.headers
     assert found is not None
     names = _strings(found.names, pa.string())
-    # The kernel copies bytes; whether a name is text is only known here.
-    names.validate(full=True)
+    try:
+        # The kernel copies bytes; whether a name is text is only known here.
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        names = pa.array(found.texts(), pa.string())
     values = _strings(found.values, pa.binary())
     pairs = pa.StructArray.from_arrays([names, values], fields=list(_HEADER))
     counts = np.diff(found.ends)

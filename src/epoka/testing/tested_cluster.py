@@ -279,14 +279,19 @@ class TestedCluster:
         return bool(topic.error_code == 0 and led >= partitions)
 
     def _ask(self, request: Any, version: int) -> Any:
-        reasons = []
-        for broker in self._running():
+        """The answer of any broker.
+
+        Each is asked twice, the second time on a new connection: a kept one may have died with an earlier
+        life of its broker.
+        """
+        reasons: dict[int, str] = {}
+        for broker in self._running() * 2:
             try:
                 return self._connection(broker).ask(request, version=version, wait_ms=TIMEOUT_MS)
             except ClientError as error:
-                reasons.append(str(error))
+                reasons[broker] = str(error)
                 self._drop(broker)
-        raise ClusterError("; ".join(reasons) or "no broker is running")
+        raise ClusterError("; ".join(reasons.values()) or "no broker is running")
 
     def _drop(self, broker: int) -> None:
         """A connection is broken; the next question makes another."""

@@ -30,7 +30,7 @@ def declare(parser: Parser) -> None:
         "--format",
         dest="template",
         metavar="FORMAT",
-        help="such as '%%t [%%p] %%o: %%k %%s\\n'; see below",
+        help="such as '%%t [%%p] %%o: %%k %%s\\n'; the letters are above",
     )
     parser.add_argument(
         "-K", "--key-delimiter", metavar="DELIM", help="write keys too, and this between key and payload"

@@ -53,9 +53,15 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def find_ledgers(paths: list[Path]) -> dict[str, list[Path]]:
-    """Ledger files by run: each file given is a run of its own, each folder one run of all ledgers inside."""
+    """Ledger files by run: each file given is a run of its own, each folder one run of all ledgers inside.
+
+    A run is called by the last element of its path, or by the whole path where another has the same: ids of
+    events are only unique within a run, so two runs under one name would lose what they seem to share.
+    """
     runs: dict[str, list[Path]] = {}
-    for path in paths:
+    given = dict.fromkeys(path.resolve() for path in paths)
+    namesakes = Counter(path.name for path in given)
+    for path in given:
         if path.is_dir():
             found = sorted(each for name in LEDGER_FILES for each in path.rglob(name))
             found = found or sorted(path.glob("*.jsonl"))
@@ -63,7 +69,7 @@ def find_ledgers(paths: list[Path]) -> dict[str, list[Path]]:
             found = [path] if path.is_file() else []
         if not found:
             raise FileNotFoundError(f"there is no ledger in {path}")
-        runs.setdefault(path.resolve().name, []).extend(found)
+        runs[path.name if namesakes[path.name] == 1 else str(path)] = found
     return runs
 
 
