@@ -39,7 +39,7 @@ from epoka.wire.messages import stop_replica as sr
 
 RETRY_MS: Final = 100
 LANE: Final = 1
-MOST_QUEUED: Final = 500
+MOST_QUEUED = 500
 """A longer queue is replaced by the whole state: a broker that can't be reached must not fill our memory."""
 SLOWEST_BYTES_PER_MS: Final = 250
 """A large request has as much longer to arrive: two hundred brokers may share one line of ours."""

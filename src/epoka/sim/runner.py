@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from epoka.broker import metadata_feed
+from epoka.controller import push
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FeatureLevel
 from epoka.sim import client, mutants, profiles
@@ -76,8 +77,8 @@ class Run:
 
     def go(self) -> Result:
         plan = self.plan
-        before = metadata_feed.MAX_BYTES
-        metadata_feed.MAX_BYTES = plan.metadata_max_bytes
+        before = metadata_feed.MAX_BYTES, push.MOST_QUEUED
+        metadata_feed.MAX_BYTES, push.MOST_QUEUED = plan.metadata_max_bytes, plan.most_queued
         try:
             with mutants.applied(self.options.mutants):
                 try:
@@ -90,7 +91,7 @@ class Run:
                     story = "; ".join(["the cluster did not come up, before any fault", *self.world.broken])
                     self.violations.append(Violation("liveness", self.world.events, self.world.now, story))
         finally:
-            metadata_feed.MAX_BYTES = before
+            metadata_feed.MAX_BYTES, push.MOST_QUEUED = before
         return self._result()
 
     def _set_up(self) -> None:

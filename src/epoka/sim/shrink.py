@@ -23,6 +23,7 @@ CALMER: Sequence[dict[str, object]] = (
     {"partitions": 1},
     {"brokers": 3},
     {"metadata_max_bytes": 8 << 20},
+    {"most_queued": 500},
 )
 
 

@@ -47,6 +47,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Of brokers."""
     controller: dict[str, int] = {}
     metadata_max_bytes: int = 8 << 20
+    most_queued: int = 500
+    """Control requests for one broker, in zookeeper mode, before a controller tells it the way things are."""
     min_isr: int = 2
 
 
