@@ -6,9 +6,12 @@ import asyncio
 import uuid
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from crc32c import crc32c
 
+from epoka.log import PartitionLog
 from epoka.log.config import LogConfig
 from epoka.log.directory import CLEAN_SHUTDOWN, HIGH_WATERMARKS, META, LogDirectory
 from epoka.log.store import FileStore
@@ -20,15 +23,17 @@ from epoka.node.assembly import (
     build_controller,
     controller_config,
     new_cluster_id,
+    new_member_id,
     read_cluster_id,
     topic_defaults,
 )
+from epoka.node.chores import Chores
 from epoka.node.config import NodeConfig, parse
 from epoka.node.keys import NODE_KEYS, Endpoint
 from epoka.node.process import Node, StartFailed
 from epoka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from epoka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from epoka.wire.records import encode_batch, validate
+from epoka.wire.records import HEADER_SIZE, encode_batch, validate
 
 Kit = SimpleNamespace
 ENDPOINTS = (Endpoint("PLAINTEXT", "h", 1), Endpoint("CONTROL", "h", 2))
@@ -207,6 +212,12 @@ def test_settings_reach_the_cores(tmp_path: Path) -> None:
     assert (controller.session_timeout_ms, controller.initial_level.label) == (4000, "eligible-isr")
 
 
+def _core_of(log: PartitionLog) -> Any:
+    """A broker with this partition, committed to its end."""
+    replica = SimpleNamespace(topic="t", index=0, log=log, high_watermark=log.end_offset)
+    return SimpleNamespace(replicas=SimpleNamespace(by_key={("t", 0): replica}))
+
+
 def test_sealed_segments_are_flushed_on_the_side(tmp_path: Path) -> None:
     directory = LogDirectory.open(FileStore(tmp_path), cluster_id="c", node_id=1, now=0)
     log = directory.create("t", 0, uuid.uuid4(), LogConfig(segment_bytes=200))
@@ -214,14 +225,41 @@ def test_sealed_segments_are_flushed_on_the_side(tmp_path: Path) -> None:
         batch = encode_batch([(b"k", b"v" * 100)])
         log.append_as_leader(batch, validate(batch, max_batch_bytes=1_000), 0, 0)
     assert log.recovery_point == 0 and len(log.segment_bases) > 2
-    replica = SimpleNamespace(topic="t", index=0, log=log, high_watermark=5)
-    core = SimpleNamespace(replicas=SimpleNamespace(by_key={("t", 0): replica}))
-    chores = broker_chores(settings(tmp_path), core, directory)  # type: ignore[arg-type]
+    chores = broker_chores(settings(tmp_path), _core_of(log), directory)
     (flush,) = (chore for chore in chores if chore.name == "flush")
     for step in flush.work(0):
         if step is not None:
             step()
     assert log.recovery_point == log.segment_bases[-1]
+
+
+async def test_a_batch_that_holds_no_records_does_not_end_the_compaction(kit: Kit, tmp_path: Path) -> None:
+    directory = LogDirectory.open(FileStore(tmp_path), cluster_id="c", node_id=1, now=0)
+    log = directory.create("t", 0, uuid.uuid4(), LogConfig(segment_bytes=200))
+    spoiled = encode_batch([(b"k", b"v" * 100)])
+    spoiled[HEADER_SIZE:] = b"\xff" * (len(spoiled) - HEADER_SIZE)
+    spoiled[17:21] = crc32c(bytes(spoiled[21:])).to_bytes(4, "big")
+    for batch in (spoiled, *(encode_batch([(b"k", b"v" * 100)]) for _ in range(4))):
+        log.append_as_leader(batch, validate(batch, max_batch_bytes=1_000), 0, 0)
+    log.config = LogConfig(cleanup_policy=("compact",))
+    config = settings(tmp_path, log_cleaner_backoff_ms="1")
+    chores = broker_chores(config, _core_of(log), directory)
+    failures: list[object] = []
+    yard = Chores(
+        [chore for chore in chores if chore.name == "compaction"],
+        now=lambda: 0,
+        storage_failed=failures.append,
+        broken=failures.append,
+    )
+    yard.start()
+    await kit.eventually(lambda: failures or len(log.segment_bases) < 5)
+    yard.close()
+    assert failures == []
+
+
+def test_a_member_id_is_short_however_long_the_client_id_is() -> None:
+    assert new_member_id("c").startswith("c-")
+    assert len(new_member_id("c" * 32_767)) < 300
 
 
 def test_a_new_cluster_id_is_one_that_the_configuration_accepts() -> None:

@@ -11,13 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from epoka.model.events import Disconnected, Hangup, Respond
+from epoka.model.events import Disconnected, Hangup, Request, Respond
 from epoka.node import server
-from epoka.node.server import Listener, ServerLimits
+from epoka.node.server import NO_LIMIT, Listener, ServerLimits
 from epoka.wire import frame as wire
+from epoka.wire.frame import SCRATCH_BYTES
 from epoka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from epoka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from epoka.wire.messages.metadata import MetadataRequest
+from epoka.wire.messages.metadata import MetadataRequest, MetadataResponse
 from epoka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 Lines = Callable[[], list[str]]
@@ -226,6 +227,28 @@ async def test_a_defect_in_the_decoder_costs_one_connection_and_not_the_node(
         assert door.runtime.ending is None
 
 
+async def test_an_answer_that_cannot_be_written_costs_one_connection_and_not_the_node(
+    kit: Kit, lines: Lines
+) -> None:
+    async with kit.open_door() as door:
+        bystander, client = await door.connect(), await door.connect()
+        assert await bystander.round_trip(1) == 1
+        door.core.react = lambda event, now: (
+            [Respond(event.token, MetadataResponse(cluster_id="c" * 40_000))]
+            if isinstance(event, Request)
+            else []
+        )
+        client.send(MetadataRequest(), version=4)
+        assert await client.closed() == b""
+        defect, line = lines()
+        assert defect == "a defect in an answer: Metadata version 4 cannot be written"
+        assert line.endswith("listener PLAINTEXT: the answer to Metadata version 4 cannot be written")
+        door.core.react = door.core.answer_at_once
+        assert await bystander.round_trip(2) == 2
+        await kit.eventually(lambda: len(door.listener.connections) == 1)
+        assert (door.runtime.ending, door.runtime.waiting, door.listener.queued_bytes) == (None, 0, 0)
+
+
 async def test_a_core_that_hangs_up_closes_the_connection_with_its_reason(kit: Kit, lines: Lines) -> None:
     async with kit.open_door() as door:
         door.core.react = lambda event, now: (
@@ -296,6 +319,26 @@ async def test_a_peer_that_does_not_read_is_not_read_from(kit: Kit) -> None:
             assert (await client.answer(3, 4))[0] == number
 
 
+async def test_answers_that_wait_for_an_earlier_one_stop_the_reading(kit: Kit) -> None:
+    async with kit.open_door(limits=ServerLimits(max_in_flight=1000)) as door:
+        door.core.react = lambda event, now: (
+            [] if isinstance(event.message, HeartbeatRequest) else door.core.answer_at_once(event, now)
+        )
+        client = await door.connect()
+        client.heartbeats(5)
+        client.send(*[MetadataRequest()] * 200, version=4, first_id=1)
+        await kit.eventually(lambda: door.core.requests)
+        (inside,) = door.listener.connections.values()
+        await kit.eventually(lambda: inside._reading_paused)
+        # Every answer has 30 kB.
+        assert len(door.core.requests) < 1 + 1024 * 1024 / 30_000 + 1
+        door.respond(door.core.requests[0])
+        assert await client.answer() == (0, HeartbeatResponse(error_code=5))
+        for number in range(1, 201):
+            assert (await client.answer(3, 4))[0] == number
+        assert door.listener.arriving_bytes == 0
+
+
 async def test_bytes_of_unanswered_requests_are_bounded_over_all_clients(kit: Kit) -> None:
     async with kit.open_door(limits=ServerLimits(max_queued_bytes=1000)) as door:
         door.core.react = door.core.answer_later
@@ -307,12 +350,115 @@ async def test_bytes_of_unanswered_requests_are_bounded_over_all_clients(kit: Ki
         other.heartbeats(3)
         third = await door.connect()
         await kit.eventually(lambda: len(door.listener._held_back) >= 2)
-        assert len(door.core.requests) == 1
+        # What has been read goes to the core, where it takes no more memory; but nothing more is read.
+        assert [request.message.generation_id for request in door.core.requests] == [1, 3]
+        other.heartbeats(4)
         door.respond(door.core.requests[0])
-        await kit.eventually(lambda: len(door.core.requests) == 3)
+        await kit.eventually(lambda: len(door.core.requests) == 4)
         assert not door.listener.full
         door.core.react = door.core.answer_at_once
         assert await third.round_trip() == 7
+
+
+def _padded(generation: int, size: int) -> bytes:
+    """A heartbeat in a frame of `size` bytes; nobody minds what follows the message."""
+    frame = b"".join(wire.encode_request(12, 0, generation, None, HeartbeatRequest("g", generation, "m")))
+    return struct.pack(">i", size) + frame[4:].ljust(size, b"\0")
+
+
+async def test_nothing_more_arrives_while_too_many_requests_wait_for_their_answers(kit: Kit) -> None:
+    async with kit.open_door(limits=ServerLimits(max_queued_bytes=1_000_000)) as door:
+        door.core.react = door.core.answer_later
+        for number in range(4):
+            (await door.connect()).writer.write(_padded(number, 300_000))
+        await kit.eventually(lambda: len(door.core.requests) == 4)
+        others = [await door.connect() for _ in range(10)]
+        for client in others:
+            client.writer.write(_padded(4, 300_000))
+        # The one that has filled the listener is held back as well.
+        await kit.eventually(lambda: len(door.listener._held_back) == len(others) + 1)
+        assert len(door.core.requests) == 4
+        for request in door.core.requests:
+            door.respond(request)
+        door.core.react = door.core.answer_at_once
+        assert [(await client.answer())[1].error_code for client in others] == [4] * len(others)
+
+
+async def test_requests_that_are_still_arriving_count_and_yet_they_all_arrive(kit: Kit, lines: Lines) -> None:
+    limit, size, count = 1_000_000, 2_000_000, 20
+    async with kit.open_door(limits=ServerLimits(max_queued_bytes=limit)) as door:
+        clients = [await door.connect() for _ in range(count)]
+        for client in clients:
+            client.writer.write(_padded(7, size)[:-1])
+        await kit.eventually(lambda: len(door.listener._held_back) == count - 1)
+        assert limit <= door.listener.arriving_bytes < limit + size + count * SCRATCH_BYTES
+        for client in clients:
+            client.writer.write(b"\0")
+        assert [(await client.answer())[1].error_code for client in clients] == [7] * count
+        assert (door.listener.queued_bytes, door.listener.arriving_bytes, lines()) == (0, 0, [])
+
+
+async def test_a_request_that_never_arrives_counts_until_its_connection_is_lost(kit: Kit) -> None:
+    async with kit.open_door() as door:
+        client = await door.connect()
+        client.heartbeats(1)
+        client.writer.write(_padded(2, 300_000)[:-1])
+        await kit.eventually(lambda: door.listener.arriving_bytes == 299_999)
+        client.close()
+        await kit.eventually(lambda: not door.listener.connections)
+        assert door.listener.arriving_bytes == 0
+
+
+SHORT = ServerLimits(max_queued_bytes=1000, max_full_ms=40, max_idle_ms=NO_LIMIT)
+"""A listener that is soon full, and not for long."""
+
+
+@pytest.mark.parametrize("missing", [0, 1], ids=["waits for its answer", "is still arriving"])
+async def test_when_others_wait_too_long_for_room_the_connection_that_holds_the_most_is_closed(
+    missing: int, kit: Kit, lines: Lines
+) -> None:
+    async with kit.open_door(limits=SHORT) as door:
+        door.core.react = door.core.answer_later
+        modest, greedy, other = [await door.connect() for _ in range(3)]
+        modest.writer.write(_padded(1, 900))
+        await kit.eventually(lambda: len(door.core.requests) == 1)
+        greedy.writer.write(_padded(2, 20_000)[: 20_004 - missing])
+        await kit.eventually(lambda: door.listener.full)
+        door.core.react = door.core.answer_at_once
+        assert [await other.round_trip(3), await other.round_trip(4)] == [3, 4]
+        assert await greedy.closed() == b""
+        (line,) = lines()
+        assert f"PLAINTEXT: it holds {20_000 - missing} bytes, and others have waited 40 ms for room" in line
+        assert door.listener._ahead is None
+        door.respond(door.core.requests[0])
+        assert (await modest.answer())[1].error_code == 1
+
+
+async def test_nobody_is_closed_for_room_that_others_have_not_waited_for_long(kit: Kit) -> None:
+    async with kit.open_door(limits=ServerLimits(max_queued_bytes=1000, max_idle_ms=40)) as door:
+        door.core.react = door.core.answer_later
+        greedy, other = await door.connect(), await door.connect()
+        greedy.writer.write(_padded(1, 2000))
+        other.heartbeats(2)
+        await kit.eventually(lambda: len(door.core.requests) == 2)
+        await kit.eventually(lambda: door.listener._held_back)
+        # Others come and go for being idle meanwhile, so the sweep has passed several times.
+        for _ in range(4):
+            await (await door.connect()).closed()
+        for request in door.core.requests:
+            door.respond(request)
+        assert (await greedy.answer())[1].error_code == 1
+        assert (await other.answer())[1].error_code == 2
+
+
+async def test_room_is_made_even_by_a_peer_that_does_not_read_its_answers(kit: Kit) -> None:
+    async with kit.open_door(limits=SHORT) as door:
+        greedy, other = await door.connect(limit=2**16), await door.connect()
+        greedy.writer.transport.pause_reading()
+        greedy.send(*[MetadataRequest()] * 2000, version=4)
+        await kit.eventually(lambda: door.listener.full)
+        assert [await other.round_trip(3), await other.round_trip(4)] == [3, 4]
+        await kit.eventually(lambda: len(door.listener.connections) == 1)
 
 
 async def test_the_control_listener_is_never_held_back_for_want_of_bytes(kit: Kit) -> None:

@@ -119,6 +119,18 @@ async def test_a_core_that_hangs_up_answers_none(kit: Kit) -> None:
     await pair.replies(Reply(1, None))
 
 
+async def test_an_answer_that_cannot_be_written_is_none_and_the_core_that_gave_it_goes_on(
+    kit: Kit, lines: Lines
+) -> None:
+    pair = Pair(kit, Switchboard())
+    pair.send(1, HeartbeatRequest("g", 2**20, "m"))
+    await pair.replies(Reply(1, None))
+    assert lines() == ["a defect in an answer: Heartbeat version 0 cannot be written"]
+    assert (pair.there.ending, pair.board.calls) == (None, {})
+    pair.send(2, HeartbeatRequest())
+    await pair.replies(Reply(1, None), Reply(2, HeartbeatResponse()))
+
+
 async def test_an_api_that_the_other_does_not_serve_answers_none(kit: Kit, lines: Lines) -> None:
     pair = Pair(kit, Switchboard())
     pair.there.served = {12: (1, 4)}

@@ -389,8 +389,9 @@ def new_cluster_id() -> str:
 
 
 def new_member_id(client_id: str) -> str:
-    """A group member's id that was never used before."""
-    return f"{client_id}-{uuid.uuid4()}"
+    """A group member's id that was never used before. A client id may be as long as a string can be; its
+    beginning will do."""
+    return f"{client_id[:255]}-{uuid.uuid4()}"
 
 
 def read_cluster_id(folder: Path) -> str | None:

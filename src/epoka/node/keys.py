@@ -228,7 +228,9 @@ _NETWORK = (
         "queued.max.request.bytes",
         Kind.LONG,
         512 * 1024 * 1024,
-        "How many bytes of unanswered requests from clients are held before reading stops; -1 for no limit.",
+        "How many bytes of requests from clients, unanswered or still arriving, are held before reading "
+        "stops; -1 for no limit. When others have waited 30 seconds for room, the connection that holds the "
+        "most is closed.",
         _unlimited_or_at_least(1024),
     ),
     ConfigKey(

@@ -1,8 +1,9 @@
 """The doors of a node: requests off the sockets, to a core, and the answers back in order.
 
 Decides nothing about requests. It does decide who may take how much: frame size, connections in all and from
-one address, unanswered requests on a connection, bytes of unanswered requests, idle time. A peer that breaks
-the protocol loses its connection with one line in the log; nobody else notices.
+one address, unanswered requests on a connection, bytes of requests that are arriving or unanswered, bytes of
+answers that wait for an earlier one, idle time. A peer that breaks the protocol loses its connection with one
+line in the log; nobody else notices.
 
 Everything here is a plain callback. A request costs no task and no future, and the bytes of a frame are never
 copied: the decoder's views point into the buffer the kernel wrote to.
@@ -14,6 +15,7 @@ import asyncio
 import logging
 import socket
 import struct
+import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -27,7 +29,7 @@ from epoka.node.switchboard import ELEMENTS_AMONG_NODES, connection_numbers
 from epoka.wire.apis import APIS
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.errors import WireError
-from epoka.wire.frame import FrameReader, decode_request, encode_response
+from epoka.wire.frame import SCRATCH_BYTES, FrameReader, decode_request, encode_response
 from epoka.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,8 @@ _HEAD = struct.Struct(">hhi")
 """How every request begins, whatever its version: API key, API version, correlation id."""
 
 NO_LIMIT: Final = -1
+MAX_BLOCKED_BYTES: Final = 1024 * 1024
+"""How much of answers may wait for an earlier one before no more is read from their connection."""
 
 
 class ServerLimits(msgspec.Struct, frozen=True):
@@ -48,6 +52,8 @@ class ServerLimits(msgspec.Struct, frozen=True):
     max_in_flight: int = 100
     max_queued_bytes: int = 512 * 1024 * 1024
     max_idle_ms: int = 600_000
+    max_full_ms: int = 30_000
+    """How long others are held back for want of bytes until the connection that holds the most is closed."""
     max_elements: int = 1_000_000
 
 
@@ -66,9 +72,16 @@ class Listener:
         self.control = control
         self.limits = limits or ServerLimits()
         self.max_elements = ELEMENTS_AMONG_NODES if control else self.limits.max_elements
+        unlimited = control or self.limits.max_queued_bytes == NO_LIMIT
+        self.max_queued_bytes = sys.maxsize if unlimited else self.limits.max_queued_bytes
+        """No limit on the control listener: an acks=all produce waits for the very followers that would be
+        held back there."""
         self.name = name
         self.connections: dict[int, Connection] = {}
         self.queued_bytes = 0
+        """Of requests that wait for their answers."""
+        self.arriving_bytes = 0
+        """Of requests that no core has seen yet: unfinished ones, and those their connection puts off."""
         self.traffic: defaultdict[int, Traffic] = defaultdict(Traffic)
         """What came and went, by API key."""
         self.node_id = self.runtimes[0].node_id if self.runtimes else -1
@@ -76,6 +89,8 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._per_ip: Counter[str] = Counter()
         self._held_back: dict[Connection, None] = {}
+        self._full_since = 0.0
+        self._ahead: Connection | None = None
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None
@@ -102,8 +117,7 @@ class Listener:
             self.runtimes = tuple(runtimes)
             self.node_id = self.runtimes[0].node_id
         await self._server.start_serving()
-        if self.limits.max_idle_ms != NO_LIMIT:
-            self._sweep_later()
+        self._sweep_later()
 
     async def close(self, *, grace_s: float = 1.0) -> None:
         """Shut the door: what is written already may still leave, for a moment; then everybody goes."""
@@ -142,6 +156,8 @@ class Listener:
         if self.connections.pop(connection.number, None) is None:
             return
         self._held_back.pop(connection, None)
+        if self._ahead is connection:
+            self._ahead = None
         self._per_ip[connection.host] -= 1
         if not self._per_ip[connection.host]:
             del self._per_ip[connection.host]
@@ -151,22 +167,40 @@ class Listener:
             self._empty.set_result(None)
 
     def release(self, size: int) -> None:
-        """A request is answered: its bytes are free, and those who were held back for want of them go on."""
+        """Bytes of answered requests are free, and those who were held back for want of them go on."""
         self.queued_bytes -= size
-        if self._held_back and not self.full:
+        if not self._held_back:
+            return
+        if not self.full:
             held_back, self._held_back = self._held_back, {}
             for connection in held_back:
                 self._loop.call_soon(connection.go_on)
+        elif self.queued_bytes < self.max_queued_bytes:
+            if self._ahead is None or not self._ahead.arriving_bytes:
+                self._ahead = max(self._held_back, key=lambda each: each.arriving_bytes)
+            self._loop.call_soon(self._ahead.go_on)
 
     @property
     def full(self) -> bool:
-        """Too many bytes wait for answers. Never on the control listener: an acks=all produce waits for the
-        very followers that would be held back there."""
-        limit = self.limits.max_queued_bytes
-        return not self.control and limit != NO_LIMIT and self.queued_bytes >= limit
+        """Too many bytes wait here."""
+        return self.queued_bytes + self.arriving_bytes >= self.max_queued_bytes
 
-    def hold_back(self, connection: Connection) -> None:
+    def hold_back(self, connection: Connection) -> bool:
+        """Hold a connection back, since the listener is full, and say whether it is; it hears when to go on.
+
+        Requests that are still arriving may fill a listener together. If all of them were held back, they
+        would wait for each other; so one goes ahead, unless those that wait for answers are too many alone.
+        """
+        if connection.arriving_bytes and self.queued_bytes < self.max_queued_bytes:
+            if self._ahead is None or not self._ahead.arriving_bytes:
+                self._ahead = connection
+            if self._ahead is connection:
+                self._held_back.pop(connection, None)
+                return False
+        if not self._held_back:
+            self._full_since = self._loop.time()
         self._held_back[connection] = None
+        return True
 
     def find(self, api_key: int) -> tuple[Runtime, int, int] | None:
         """Who serves an API here, and in which versions."""
@@ -177,14 +211,19 @@ class Listener:
         return None
 
     def _sweep_later(self) -> None:
-        period_s = min(self.limits.max_idle_ms / 4000, 30.0)
-        self._sweep = self._loop.call_later(period_s, self._sweep_out)
+        limits = (self.limits.max_full_ms, self.limits.max_idle_ms)
+        period_ms = min(limit for limit in limits if limit != NO_LIMIT) / 4
+        self._sweep = self._loop.call_later(period_ms / 1000, self._sweep_out)
 
     def _sweep_out(self) -> None:
-        oldest = self._loop.time() - self.limits.max_idle_ms / 1000
-        for connection in list(self.connections.values()):
-            if connection.last_active < oldest:
-                connection.idle()
+        now = self._loop.time()
+        if self.limits.max_idle_ms != NO_LIMIT:
+            oldest = now - self.limits.max_idle_ms / 1000
+            for connection in list(self.connections.values()):
+                if connection.last_active < oldest:
+                    connection.idle()
+        if self._held_back and now - self._full_since >= self.limits.max_full_ms / 1000:
+            max(self.connections.values(), key=lambda each: each.held_bytes).make_room()
         self._sweep_later()
 
 
@@ -223,11 +262,18 @@ class _Slot:
         self.parts: Sequence[bytes | bytearray | memoryview] | None = None
 
     def answer(self, message: Any | None) -> None:
-        self.parts = (
-            ()
-            if message is None
-            else encode_response(self.api_key, self.version, self.correlation_id, message)
-        )
+        try:
+            self.parts = (
+                ()
+                if message is None
+                else encode_response(self.api_key, self.version, self.correlation_id, message)
+            )
+        except Exception:
+            # Peers can bring it about, and the encoder holds no state: it costs this connection alone.
+            what = f"{APIS[self.api_key].name} version {self.version}"
+            log.exception("a defect in an answer: %s cannot be written", what)
+            self.hang_up(f"the answer to {what} cannot be written")
+            return
         self.connection.answered(self)
 
     def hang_up(self, reason: str) -> None:
@@ -241,6 +287,8 @@ class Connection(asyncio.BufferedProtocol):
         self.number = next(connection_numbers)
         self.host = ""
         self.last_active = 0.0
+        self.arriving_bytes = 0
+        """Its part of the listener's."""
         self._port = 0
         self._listener = listener
         self._loop = listener._loop
@@ -249,6 +297,8 @@ class Connection(asyncio.BufferedProtocol):
         self._peer = Peer(control=listener.control, connection=self.number)
         self._slots: deque[_Slot] = deque()
         self._backlog: deque[bytearray] = deque()
+        self._pending = 0
+        self._blocked_bytes = 0
         self._writing_paused = False
         self._reading_paused = False
         self._closing = False
@@ -275,16 +325,20 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         slots, self._slots = self._slots, deque()
         self._backlog.clear()
+        self._count(-self.arriving_bytes)
         for slot in slots:
-            if slot.parts is None:
-                if slot.runtime is not None:
-                    slot.runtime.forget(slot, slot.token)
-                self._listener.release(slot.size)
+            if slot.runtime is not None:
+                slot.runtime.forget(slot, slot.token)
         if self._admitted:
             self._listener.dismiss(self)
+        self._listener.release(sum(slot.size for slot in slots if slot.parts is None))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._reader.get_buffer()
+        buffer = self._reader.get_buffer()
+        if len(buffer) > SCRATCH_BYTES and self._listener.full:
+            # Everybody may come with one more piece before being held back; that must not be megabytes.
+            return buffer[:SCRATCH_BYTES]
+        return buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active = self._loop.time()
@@ -295,17 +349,19 @@ class Connection(asyncio.BufferedProtocol):
         except WireError as error:
             self.refuse(str(error))
             return
-        if self._backlog:
-            self._backlog.extend(frames)
-            return
+        pending = self._reader.pending
+        if pending != self._pending:
+            self._count(pending - self._pending)
+            self._pending = pending
         for position, frame in enumerate(frames):
             if self._closing:
                 return
-            if self._stalled:
+            if self._backlog or self._stalled:
                 self._backlog.extend(frames[position:])
+                self._count(sum(map(len, frames[position:])))
                 break
             self._take(frame)
-        if self._stalled:
+        if self._stalled or (self._listener.full and self._listener.hold_back(self)):
             self._pause_reading()
 
     def pause_writing(self) -> None:
@@ -317,22 +373,32 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = self._loop.time()
         self.go_on()
 
-    # What the listener and the slots tell.
+    # What the listener and the slots tell, and what the listener asks.
+
+    @property
+    def held_bytes(self) -> int:
+        """How much of what fills the listener is this connection's."""
+        return self.arriving_bytes + sum(slot.size for slot in self._slots if slot.parts is None)
 
     def answered(self, slot: _Slot) -> None:
         """A request has its answer; it leaves when all earlier ones have left."""
         self._listener.release(slot.size)
         if self._closing:
             return
+        size = 0
         if slot.parts:
-            self._listener.traffic[slot.api_key].bytes_out += sum(map(len, slot.parts))
+            size = sum(map(len, slot.parts))
+            self._listener.traffic[slot.api_key].bytes_out += size
         slots = self._slots
         if slots[0] is not slot:
+            self._blocked_bytes += size
             return
         parts: list[bytes | bytearray | memoryview] = []
         while slots and (ready := slots[0].parts) is not None:
             parts.extend(ready)
             slots.popleft()
+        if self._blocked_bytes:
+            self._blocked_bytes -= sum(map(len, parts)) - size
         if parts:
             self.last_active = self._loop.time()
             self._transport.writelines(parts)
@@ -343,12 +409,12 @@ class Connection(asyncio.BufferedProtocol):
         """Take up what was put off, as far as it goes."""
         backlog = self._backlog
         while backlog and not self._closing and not self._stalled:
-            self._take(backlog.popleft())
-        if self._closing or not self._reading_paused:
+            frame = backlog.popleft()
+            self._count(-len(frame))
+            self._take(frame)
+        if self._closing or not self._reading_paused or self._stalled:
             return
-        if self._stalled:
-            if self._listener.full:
-                self._listener.hold_back(self)
+        if self._listener.full and self._listener.hold_back(self):
             return
         self._reading_paused = False
         self._transport.resume_reading()
@@ -372,6 +438,15 @@ class Connection(asyncio.BufferedProtocol):
             log.debug("closed the idle connection of %s:%d", self.host, self._port)
             self._transport.abort()
 
+    def make_room(self) -> None:
+        """Others have waited too long for what this one holds: it goes, whatever it was still to get."""
+        patience_ms = self._listener.limits.max_full_ms
+        self.refuse(
+            f"it holds {self.held_bytes} bytes, and others have waited {patience_ms} ms for room "
+            "(queued.max.request.bytes)"
+        )
+        self.abort()
+
     def close(self) -> None:
         """Close once everything written has left."""
         self._closing = True
@@ -387,15 +462,19 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _stalled(self) -> bool:
+        """So much of this connection waits already that the core gets no more of its requests."""
         return (
             self._writing_paused
             or len(self._slots) >= self._listener.limits.max_in_flight
-            or self._listener.full
+            or self._blocked_bytes > MAX_BLOCKED_BYTES
         )
 
+    def _count(self, change: int) -> None:
+        """More or less has been received of requests that the core has not seen yet."""
+        self.arriving_bytes += change
+        self._listener.arriving_bytes += change
+
     def _pause_reading(self) -> None:
-        if self._listener.full:
-            self._listener.hold_back(self)
         if not self._reading_paused and not self._closing:
             self._reading_paused = True
             self._transport.pause_reading()

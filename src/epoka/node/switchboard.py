@@ -16,6 +16,7 @@ from typing import Any, Final
 from epoka.model.events import Disconnected, Peer, Reply, Send
 from epoka.node.runtime import Runtime, reply_none
 from epoka.wire import codec
+from epoka.wire.apis import APIS
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,18 @@ class LocalCall:
         if message is None:
             self.finish(None)
             return
-        copy = _through_the_codec(message, self.version)
+        try:
+            copy = _through_the_codec(message, self.version)
+        except Exception:
+            # Somebody's request can bring it about, and the codec holds no state: it costs this call alone.
+            log.exception(
+                "a defect in an answer: %s version %d cannot be written",
+                APIS[self.api_key].name,
+                self.version,
+                extra={"node": self.receiver.node_id},
+            )
+            self.finish(None)
+            return
         receiver, sender = self.receiver.node_id, self.sender.node_id
         self.board.gate(receiver, sender, copy, lambda: self.board.soon(self.finish, copy))
 
