@@ -369,8 +369,8 @@ def _generation_from_metadata(stack: ExitStack) -> None:
             self._queue[key] = (replica, named)
         original(self)
 
-    def fetched(self: Any, broker_epoch: int, offset: int, leader_end: int, now: int) -> None:
-        original_fetched(self, -1, offset, leader_end, now)
+    def fetched(self: Any, broker_epoch: int, *rest: int) -> None:
+        original_fetched(self, -1, *rest)
 
     original_fetched = leadership.Follower.fetched
     _replace(stack, leadership.Follower, "fetched", fetched)

@@ -181,8 +181,8 @@ def _mixes_two_lives(stack: ExitStack) -> None:
     """The leader keeps the offset of one fetch and the generation of another."""
     fetched = Follower.fetched
 
-    def mixed(self: Follower, broker_epoch: int, offset: int, leader_end: int, now: int) -> None:
-        fetched(self, broker_epoch, max(offset, self.end_offset), leader_end, now)
+    def mixed(self: Follower, broker_epoch: int, offset: int, *rest: int) -> None:
+        fetched(self, broker_epoch, max(offset, self.end_offset), *rest)
 
     stack.enter_context(patch.object(Follower, "fetched", mixed))
 
