@@ -10,22 +10,23 @@ at a rule: every profile in both modes in turn. Exit code 1 when anything was vi
 from __future__ import annotations
 
 import argparse
-import gc
 import hashlib
-import multiprocessing
+import os
 import platform
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from epoka.cli.simulate import command
-from epoka.sim.fleet import Tally, campaign
+from epoka.sim.fleet import Tally, Work, cut, spread
 from epoka.sim.profiles import PROFILES, SWARM
 from epoka.sim.runner import Options
 
@@ -48,12 +49,12 @@ class Piece(msgspec.Struct, frozen=True):
     last: int
 
     @property
-    def seeds(self) -> range:
-        return range(self.first, self.last)
-
-    @property
     def options(self) -> Options:
         return Options(mode=self.mode, profile=self.profile)
+
+    @property
+    def work(self) -> list[Work]:
+        return cut(range(self.first, self.last), self.options)
 
 
 class Done(msgspec.Struct):
@@ -99,20 +100,22 @@ def pieces(schedules: int) -> Iterator[Piece]:
             count -= size
 
 
-def sitting(file: Path, schedules: int, processes: int | None, until: float) -> list[Done]:
+def sitting(file: Path, schedules: int, processes: int, until: float) -> list[Done]:
     """Go on with a campaign until it is done or its time is up; all that is done of it."""
     done, plan = _read(file), list(pieces(schedules))
     if [each.piece for each in done] != plan[: len(done)]:
         sys.exit(f"{file} holds pieces of another plan: what is between them would never be run")
     left = plan[len(done) :]
-    # A piece is the work of one process, and the processes stay: to begin one takes as long as 30 schedules.
-    with file.open("ab") as kept, multiprocessing.get_context("spawn").Pool(processes, gc.freeze) as pool:
+    results = spread([work for piece in left for work in piece.work], processes)
+    with file.open("ab") as kept, closing(results):
         if not kept.tell():
             kept.write(msgspec.json.encode(code()) + b"\n")
-        tallies = pool.imap(_run, [(piece.seeds, piece.options, until) for piece in left])
-        for piece, tally in zip(left, tallies, strict=True):
-            if tally is None:
+        for piece in left:
+            if time.monotonic() >= until:
                 break
+            tally = Tally()
+            for worked in islice(results, len(piece.work)):
+                tally.add(*worked)
             done.append(Done(piece, tally))
             kept.write(msgspec.json.encode(done[-1]) + b"\n")
             kept.flush()
@@ -120,11 +123,6 @@ def sitting(file: Path, schedules: int, processes: int | None, until: float) -> 
             failed = sum(len(each.tally.failures) for each in done)
             print(f"{ran:,} of {schedules:,}, {failed} failed", file=sys.stderr, flush=True)
     return done
-
-
-def _run(work: tuple[range, Options, float]) -> Tally | None:
-    seeds, options, until = work
-    return None if time.monotonic() >= until else campaign(seeds, options, processes=1)
 
 
 def _read(file: Path) -> list[Done]:
@@ -175,7 +173,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--schedules", type=int, default=1_000_000)
     parser.add_argument("--keep", type=Path, default=Path("build/campaign.jsonl"), help="what is done of it")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no piece after so long")
-    parser.add_argument("--processes", type=int, help="how many; all cores unless given")
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, help="how many; all cores unless given"
+    )
     given = parser.parse_args(arguments)
     done = sitting(given.keep, given.schedules, given.processes, time.monotonic() + 60 * given.minutes)
     tell(done)

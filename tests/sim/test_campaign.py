@@ -63,3 +63,9 @@ AIMED = (
 @pytest.mark.parametrize(("mode", "profile"), AIMED)
 def test_what_aims_at_a_rule_misses_the_cores_that_have_it(mode: str, profile: str) -> None:
     _check(range(PIECE), Options(mode=mode, profile=profile))
+
+
+def test_what_comes_back_does_not_depend_on_how_many_processes_worked() -> None:
+    alone, together = (campaign(range(60), Options(), processes=count) for count in (1, 2))
+    alone.cpu_s = together.cpu_s = 0.0
+    assert alone == together

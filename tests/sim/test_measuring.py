@@ -101,7 +101,7 @@ def test_a_campaign_goes_on_where_it_was_and_not_with_other_code(
 
 def test_the_pieces_of_a_campaign_never_meet_and_a_longer_one_begins_as_a_shorter() -> None:
     million = list(campaign.pieces(1_000_000))
-    seeds = {(each.mode, each.profile, seed) for each in million for seed in each.seeds}
+    seeds = {(each.mode, each.profile, seed) for each in million for work, _ in each.work for seed in work}
     assert len(seeds) == 1_000_000
     assert million[: len(list(campaign.pieces(100_000)))] == list(campaign.pieces(100_000))
 

@@ -10,7 +10,7 @@ import gc
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -18,6 +18,11 @@ import msgspec
 from epoka.sim.runner import Options, Result, run
 
 PIECE = 20
+PIECES_OF_ONE_PROCESS = 25
+"""Its dead worlds take half a megabyte a schedule."""
+
+Work = tuple[range, Options]
+Worked = tuple[list[Result], float]
 
 
 class Tally(msgspec.Struct):
@@ -33,17 +38,20 @@ class Tally(msgspec.Struct):
     failures: list[Result] = []
     cpu_s: float = 0.0
 
-    def add(self, result: Result) -> None:
-        self.schedules += 1
-        self.events += result.events
-        self.simulated_ms += result.simulated_ms
-        self.acked += result.acked
-        self.exceptions += result.exceptions
-        self.downgraded += result.downgraded
-        for kind, count in result.faults.items():
-            self.faults[kind] = self.faults.get(kind, 0) + count
-        if not result.ok:
-            self.failures.append(result)
+    def add(self, results: Sequence[Result], cpu_s: float) -> None:
+        self.cpu_s += cpu_s
+        for result in results:
+            self.schedules += 1
+            self.events += result.events
+            self.simulated_ms += result.simulated_ms
+            self.acked += result.acked
+            self.exceptions += result.exceptions
+            self.downgraded += result.downgraded
+            for kind, count in result.faults.items():
+                self.faults[kind] = self.faults.get(kind, 0) + count
+            if not result.ok:
+                self.failures.append(result)
+        self.faults = dict(sorted(self.faults.items()))
 
 
 def campaign(
@@ -55,18 +63,15 @@ def campaign(
     stop_after: int | None = None,
 ) -> Tally:
     """Run all seeds and add up; with `stop_after`, end once so many have failed."""
-    tally = Tally(faults={}, failures=[])
-    pieces = [(seeds[at : at + PIECE], options) for at in range(0, len(seeds), PIECE)]
+    pieces = cut(seeds, options)
     workers = min(processes or os.cpu_count() or 1, len(pieces))
-    for results, cpu_s in _spread(pieces, workers):
-        tally.cpu_s += cpu_s
-        for result in results:
-            tally.add(result)
+    tally = Tally()
+    for results, cpu_s in spread(pieces, workers) if workers > 1 else map(_work_here, pieces):
+        tally.add(results, cpu_s)
         if progress is not None:
             progress(len(results), tally)
         if stop_after is not None and len(tally.failures) >= stop_after:
             break
-    tally.faults = dict(sorted(tally.faults.items()))
     return tally
 
 
@@ -76,20 +81,31 @@ def first_failure(seeds: range, options: Options, *, processes: int | None = Non
     return min(tally.failures, key=lambda result: result.seed) if tally.failures else None
 
 
-def _spread(pieces: list[tuple[range, Options]], workers: int) -> Iterator[tuple[list[Result], float]]:
-    if workers <= 1:
-        yield from map(_work, pieces)
-        return
-    # Forked children would share whatever threads and locks their parent has; spawned ones share nothing.
-    with multiprocessing.get_context("spawn").Pool(workers, gc.freeze) as pool:
+def cut(seeds: range, options: Options) -> list[Work]:
+    return [(seeds[at : at + PIECE], options) for at in range(0, len(seeds), PIECE)]
+
+
+def spread(pieces: Sequence[Work], workers: int) -> Iterator[Worked]:
+    """The results of every piece, in order, from other processes, and the processor time that they took."""
+    # Children forked from here would share the threads and locks of this process; the server that forks them
+    # has nothing but this module. No child looks for dead worlds: it ends after a while, and they with it.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with context.Pool(workers, gc.disable, maxtasksperchild=PIECES_OF_ONE_PROCESS) as pool:
         yield from pool.imap(_work, pieces)
 
 
-def _work(piece: tuple[range, Options]) -> tuple[list[Result], float]:
+def _work(piece: Work) -> Worked:
     seeds, options = piece
     began = time.process_time()
+    results = [run(seed, options) for seed in seeds]
+    return results, time.process_time() - began
+
+
+def _work_here(piece: Work) -> Worked:
+    began = time.process_time()
     with _collecting_once():
-        results = [run(seed, options) for seed in seeds]
+        results, _ = _work(piece)
     return results, time.process_time() - began
 
 
