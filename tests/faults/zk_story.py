@@ -93,8 +93,13 @@ def events(cluster: Cluster, **wanted: object) -> list[LedgerEvent]:
     ]
 
 
-def wait_event(cluster: Cluster, **wanted: object) -> LedgerEvent:
-    return wait_until(lambda: events(cluster, **wanted), f"{wanted} in the ledger")[0]
+def wait_event(cluster: Cluster, *, since: LedgerEvent | None = None, **wanted: object) -> LedgerEvent:
+    """The first event with these values, or the first that is not older than another."""
+    oldest = since.time_ms if since is not None else 0
+    return wait_until(
+        lambda: [event for event in events(cluster, **wanted) if event.time_ms >= oldest],
+        f"{wanted} in the ledger",
+    )[0]
 
 
 def wait_registered(cluster: Cluster, broker_id: int, newer_than: int) -> int:
