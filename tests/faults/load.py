@@ -28,6 +28,9 @@ QUICK = {
 }
 """Settings with which a cluster notices within a second or two what takes ten by default."""
 
+PATIENT = {**QUICK, "controller.heartbeat.timeout.ms": 30_000, "broker.heartbeat.timeout.ms": 60_000}
+"""The same for stories without a silent broker: a machine that stands still for a second is no silence."""
+
 CLIENT = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,

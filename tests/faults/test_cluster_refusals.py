@@ -21,7 +21,7 @@ from epoka.coordination.metadata_log import encode_batch
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import alter_partition, broker_heartbeat, broker_registration, fetch, fetch_metadata
 from epoka.wire.messages.unregister_broker import UnregisterBrokerRequest
-from tests.faults.load import QUICK, Load, create_topic, settled
+from tests.faults.load import PATIENT, QUICK, Load, create_topic, settled
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("cluster-faults")
@@ -33,7 +33,7 @@ PARTITIONS = 3
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A cluster that nothing in here can harm."""
-    with Cluster(brokers=3, processes=True, config=QUICK) as started:
+    with Cluster(brokers=3, processes=True, config=PATIENT) as started:
         create_topic(started, TOPIC, PARTITIONS)
         yield started
         started.check()

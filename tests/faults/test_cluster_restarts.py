@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,7 +20,7 @@ from epoka.model.ledger import LedgerEvent
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from epoka.wire.records import Record, encode_batch
-from tests.faults.load import QUICK, Load, create_topic, settled
+from tests.faults.load import PATIENT, QUICK, Load, create_topic, settled
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("cluster-faults")
@@ -29,9 +30,8 @@ PARTITIONS = 6
 
 
 @contextmanager
-def loaded_cluster(**settings: int) -> Iterator[tuple[Cluster, Load]]:
+def loaded_cluster(config: dict[str, int] = QUICK) -> Iterator[tuple[Cluster, Load]]:
     """Three brokers as processes, a writer at work; at the end everything acknowledged must be there."""
-    config = {**QUICK, **{name.replace("_", "."): value for name, value in settings.items()}}
     with Cluster(brokers=3, processes=True, config=config) as cluster:
         create_topic(cluster, TOPIC, PARTITIONS)
         with Load(cluster, TOPIC, PARTITIONS) as load:
@@ -62,12 +62,12 @@ def leaders(cluster: Cluster) -> dict[int, tuple[int, int]]:
     }
 
 
-def assert_unmoved(cluster: Cluster, before: dict[int, tuple[int, int]]) -> None:
-    """Leaders are who they were, except where the controller has fenced one for its silence.
+def assert_unmoved(cluster: Cluster, before: dict[int, tuple[int, int]], begun_ms: int) -> None:
+    """Leaders are who they were, except where the controller has fenced one for its silence since then.
 
     On a busy machine a broker may find the controller later than the short session of these tests allows.
     """
-    silent = {each.broker for each in events(cluster, "fenced")}
+    silent = {each.broker for each in events(cluster, "fenced") if each.time_ms >= begun_ms}
     now = leaders(cluster)
     kept = {index for index, (leader, _) in before.items() if leader not in silent}
     assert {index: now[index] for index in kept} == {index: before[index] for index in kept}
@@ -77,8 +77,18 @@ def events(cluster: Cluster, kind: str, node: int | None = None) -> list[LedgerE
     return [each for each in cluster.ledger() if each.kind == kind and node in (None, each.node)]
 
 
+def now_ms() -> int:
+    """The time as the ledger has it."""
+    return int(time.time() * 1000)
+
+
+def has_fenced_itself(cluster: Cluster, broker_id: int, begun_ms: int) -> bool:
+    """A busy machine may have made it fence itself for a moment before the story began."""
+    return any(each.time_ms >= begun_ms for each in events(cluster, "self-fenced", broker_id))
+
+
 def test_a_rolling_restart_costs_no_write() -> None:
-    with loaded_cluster() as (cluster, load):
+    with loaded_cluster(PATIENT) as (cluster, load):
         for broker_id in cluster.broker_ids:
             old, new = cluster.bounce(broker_id, how="clean")
             assert new > old
@@ -91,8 +101,7 @@ def test_a_rolling_restart_costs_no_write() -> None:
 
 
 def test_brokers_go_on_without_the_controller_and_nothing_changes_when_it_is_back() -> None:
-    # A machine that stands still for two seconds must not look like a long absence.
-    with loaded_cluster(broker_heartbeat_timeout_ms=60_000) as (cluster, load):
+    with loaded_cluster(PATIENT) as (cluster, load):
         before = leaders(cluster)
         generations = {each: cluster.generation(each) for each in cluster.broker_ids}
         for _ in range(3):
@@ -101,16 +110,16 @@ def test_brokers_go_on_without_the_controller_and_nothing_changes_when_it_is_bac
             cluster.start(cluster.controller_id)
             load.reaches_every_partition(10)
         assert {each: cluster.generation(each) for each in cluster.broker_ids} == generations
-        assert_unmoved(cluster, before)
+        assert leaders(cluster) == before
 
 
 def test_a_long_absence_of_the_controller_stops_writes_until_it_is_back() -> None:
     with loaded_cluster() as (cluster, load):
-        before = leaders(cluster)
+        before, begun_ms = leaders(cluster), now_ms()
         cluster.kill(cluster.controller_id)
         for broker_id in cluster.broker_ids:
             wait_until(
-                lambda broker_id=broker_id: events(cluster, "self-fenced", broker_id),  # type: ignore[misc]
+                lambda broker_id=broker_id: has_fenced_itself(cluster, broker_id, begun_ms),  # type: ignore[misc]
                 f"broker {broker_id} to fence itself",
             )
         assert refusal(cluster, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -118,7 +127,7 @@ def test_a_long_absence_of_the_controller_stops_writes_until_it_is_back() -> Non
         load.reaches_every_partition(10)
         for broker_id in cluster.broker_ids:
             assert events(cluster, "self-unfenced", broker_id)
-        assert_unmoved(cluster, before)
+        assert_unmoved(cluster, before, begun_ms)
 
 
 def refusal(cluster: Cluster, broker_id: int) -> ErrorCode:
@@ -138,11 +147,12 @@ def refusal(cluster: Cluster, broker_id: int) -> ErrorCode:
 def test_a_broker_cut_off_from_the_controller_fences_itself_and_comes_back() -> None:
     with loaded_cluster() as (cluster, load):
         generation = cluster.generation(2)
+        begun_ms = now_ms()
         cluster.isolate(2, from_="controller")
         wait_until(lambda: cluster.image().brokers[2].fenced, "the controller to fence it")
-        wait_until(lambda: events(cluster, "self-fenced", 2), "it to fence itself")
-        (verdict,) = (each for each in cluster.ledger() if each.rule == "heartbeat.contact")
-        assert (verdict.node, verdict.verdict) == (2, "refused")
+        wait_until(lambda: has_fenced_itself(cluster, 2, begun_ms), "it to fence itself")
+        verdicts = [each for each in cluster.ledger() if each.rule == "heartbeat.contact"]
+        assert (verdicts[-1].node, verdicts[-1].verdict) == (2, "refused")
         assert refusal(cluster, 2) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         load.reaches_every_partition(20)
         check_isrs(cluster)
