@@ -109,7 +109,8 @@ class Office:
     # Brokers.
 
     def registration(self, broker_id: int, life: int = 1, **changes: Any) -> BrokerRegistrationRequest:
-        """What broker `broker_id` sends in its `life`-th life; its log directory stays the same."""
+        """What broker `broker_id` sends in its `life`-th life; its log directory stays the same, and knows
+        the generation that is registered."""
         fields: dict[str, Any] = {
             "broker_id": broker_id,
             "cluster_id": CLUSTER_ID,
@@ -117,12 +118,13 @@ class Office:
             "listeners": (BrokerListener("PLAINTEXT", f"host-{broker_id}", 9092, 0),),
             "features": (SupportedFeature(FEATURE_NAME, FeatureLevel.HEARTBEATS, HIGHEST),),
             "log_dirs": (UUID(int=abs(broker_id) << 64 | 0xFFFF),),
+            "last_broker_epoch": self.epoch(broker_id),
             **changes,
         }
         return BrokerRegistrationRequest(**fields)
 
     def register(self, broker_id: int, life: int = 1, **changes: Any) -> BrokerRegistrationResponse:
-        response = self.ask(self.registration(broker_id, life, **changes), 3)
+        response = self.ask(self.registration(broker_id, life, **changes), 4)
         assert isinstance(response, BrokerRegistrationResponse)
         return response
 

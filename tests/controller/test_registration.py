@@ -108,6 +108,16 @@ def test_another_life_on_the_same_disk_need_not_wait() -> None:
     assert office.epoch(1) > before
 
 
+def test_a_registration_of_an_earlier_life_on_the_same_disk_takes_nobodys_place() -> None:
+    office = Office()
+    office.join(1)
+    late = office.registration(1, life=2)
+    office.join(1, life=3)
+    before = office.epoch(1)
+    assert office.ask(late, 4).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert office.epoch(1) == before
+
+
 def test_another_life_of_a_fenced_broker_need_not_wait() -> None:
     office = Office()
     office.register(1)

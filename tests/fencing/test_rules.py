@@ -131,7 +131,7 @@ def test_two_processes_with_one_broker_id(
 
 
 def test_a_process_that_holds_the_disk_of_the_one_before_has_outlived_it() -> None:
-    verdict = fencing.registration.incarnation(TWO, ONE, session_valid=True, same_directories=True)
+    verdict = fencing.registration.incarnation(TWO, ONE, session_valid=True, has_its_disk=True)
     assert outcome(verdict) == ACCEPTED
 
 

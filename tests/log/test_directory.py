@@ -72,11 +72,25 @@ def test_the_generation_of_a_clean_shutdown_is_known_to_the_next_life_and_only_t
     assert (third.previous_generation, third.was_clean) == (-1, False)
 
 
+def test_the_last_generation_is_known_to_every_later_life_however_it_ended(store: Store) -> None:
+    first = open_directory(store)
+    assert first.last_generation == -1
+    first.remember(17)
+    first.abandon()
+    second = open_directory(store)
+    assert (second.last_generation, second.previous_generation) == (17, -1)
+    second.abandon()
+    assert open_directory(store).last_generation == 17
+
+
 def test_an_unreadable_marker_is_no_marker(store: Store) -> None:
-    open_directory(store).shutdown(5)
+    first = open_directory(store)
+    first.remember(5)
+    first.shutdown(5)
     store.replace(".kafka_cleanshutdown", b"{broken")
+    store.replace(".epoka_generation", b"{broken")
     directory = open_directory(store)
-    assert (directory.previous_generation, directory.was_clean) == (-1, False)
+    assert (directory.previous_generation, directory.was_clean, directory.last_generation) == (-1, False, -1)
 
 
 def test_logs_come_back_with_their_records_ids_and_high_watermarks(store: Store) -> None:

@@ -53,6 +53,7 @@ AIMED = (
     ("log", "role-changes"),
     ("log", "lagging-marks"),
     ("log", "late-heartbeats"),
+    ("log", "late-registrations"),
     ("zookeeper", "stale-control"),
     ("zookeeper", "zombie-controllers"),
     ("zookeeper", "late-updates"),

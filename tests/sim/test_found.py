@@ -11,6 +11,7 @@ from epoka.broker.following import Asked
 from epoka.broker.lifecycle import Lifecycle
 from epoka.model.levels import FeatureLevel
 from epoka.sim import World, client, steps
+from epoka.sim.mutants import applied
 from epoka.sim.process import Machine
 from epoka.sim.runner import replay
 from epoka.wire.error_codes import ErrorCode
@@ -224,3 +225,12 @@ def test_a_note_may_outlive_its_topic() -> None:
     ensemble gave the change out all the same (zookeeper mode, seed 1038986)."""
     schedule = steps.decode((FOUND / "note-of-a-deleted-topic.json").read_bytes())
     assert replay(schedule).go().ok
+
+
+def test_a_registration_of_an_earlier_life_takes_nobodys_place() -> None:
+    """A broker was born twice in a row on one disk; the first life's registration arrived when the second was
+    serving, and was taken for a third (log mode, seed 1150144)."""
+    schedule = steps.decode((FOUND / "registration-of-an-earlier-life.json").read_bytes())
+    assert replay(schedule).go().ok
+    with applied(("registration-by-disk-alone",)):
+        assert [each.checker for each in replay(schedule).go().violations] == ["15: an id has one life"]

@@ -28,6 +28,8 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     rack: str | None = None
     previous_broker_epoch: int = -1
     """The generation in the clean-shutdown marker, -1 after an unclean end."""
+    last_broker_epoch: int = -1
+    """The last generation that the log directories have seen, however its life ended."""
 
     zookeeper: bool = False
     """The mode: registration and generation from a registry, metadata from control requests."""

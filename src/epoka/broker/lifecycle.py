@@ -9,9 +9,11 @@ broker when it was asked, however long the answer has waited to be taken in.
 from __future__ import annotations
 
 import enum
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from epoka.fencing import heartbeat as rules
+from epoka.log.store import StorageError
 from epoka.model.events import CONTROLLER, Exit
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import FEATURE_NAME, FeatureLevel
@@ -95,6 +97,7 @@ class Lifecycle:
             rack=config.rack,
             log_dirs=config.directory_ids,
             previous_broker_epoch=config.previous_broker_epoch,
+            last_broker_epoch=config.last_broker_epoch,
         )
         self.core.send(CONTROLLER, request, 4, lambda reply, at: self._registered(reply, now, at))
 
@@ -106,6 +109,10 @@ class Lifecycle:
         error = ErrorCode.NETWORK_EXCEPTION if reply is None else ErrorCode.of(reply.error_code)
         if reply is not None and error is ErrorCode.NONE:
             self.broker_epoch = reply.broker_epoch
+            # Before the first heartbeat: who is unfenced is known by the disk. Without, the next life has to
+            # wait for the end of this one's session.
+            with suppress(StorageError):
+                self.core.replicas.logs.remember(self.broker_epoch)
             self._contact(asked_ms, now)
             self.core.feed.start(now)
             self._heartbeat(now)

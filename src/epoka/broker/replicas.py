@@ -48,6 +48,9 @@ class Logs(Protocol):
     def adopt(self, topic: str, partition: int, topic_id: uuid.UUID) -> None:
         """The log belongs to a topic whose real id has only become known now."""
 
+    def remember(self, generation: int) -> None:
+        """Keep the generation of this life for the next one."""
+
 
 class Replicas:
     def __init__(self, core: BrokerCore, logs: Logs) -> None:

@@ -73,7 +73,9 @@ def _incarnation(state: ControllerState, request: BrokerRegistrationRequest, now
         request.incarnation_id,
         known.incarnation if known else None,
         session_valid=state.session_valid(request.broker_id, now),
-        same_directories=known is not None and known.log_dirs == tuple(request.log_dirs),
+        has_its_disk=known is not None
+        and known.log_dirs == tuple(request.log_dirs)
+        and known.epoch == request.last_broker_epoch,
     )
 
 

@@ -29,18 +29,20 @@ def cluster(given_cluster_id: str, own_cluster_id: str) -> Verdict:
 @rule(
     "registration.incarnation",
     asked_by="controller, on BrokerRegistration",
-    refuses_when="another incarnation of the id, on other log directories, is unfenced and has a session",
+    refuses_when="another incarnation of the id is unfenced and has a session, and the log directories do "
+    "not show that this one came after it",
     answer="DUPLICATE_BROKER_REGISTRATION",
 )
 def incarnation(
-    given: UUID, registered: UUID | None, *, session_valid: bool, same_directories: bool = False
+    given: UUID, registered: UUID | None, *, session_valid: bool, has_its_disk: bool = False
 ) -> Verdict:
     """The same incarnation always passes: it only did not hear the first answer.
 
-    So does another one that holds the same log directories: they are locked by whoever uses them, so the life
-    before it is over, whatever its session says (a restart must not wait for it, KAFKA-19047).
+    So does another one that has the log directories of the registered one and found its generation in them:
+    they are locked by whoever uses them, so that life is over, whatever its session says (a restart must not
+    wait for it, KAFKA-19047). The directories alone prove nothing: lives before it had them, too.
     """
-    if session_valid and registered is not None and given != registered and not same_directories:
+    if session_valid and registered is not None and given != registered and not has_its_disk:
         return refuse(
             "registration.incarnation",
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,

@@ -6,7 +6,7 @@ process has open.
 
 The clean-shutdown marker carries the generation of the life that wrote it. It is written last, after
 every log is flushed, and removed durably before any log is opened, so that it is there only if nothing
-has happened since.
+has happened since. A second marker carries the last generation that a life here has had, however it ended.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from epoka.log.store import StorageError, Store
 
 META = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+GENERATION = ".epoka_generation"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -34,7 +35,7 @@ class DirectoryRefused(Exception):
     """The directory belongs to another node or cluster, or a partition in it to another topic."""
 
 
-class CleanShutdown(msgspec.Struct, frozen=True, rename="camel"):
+class Marker(msgspec.Struct, frozen=True, rename="camel"):
     version: int
     broker_epoch: int
 
@@ -51,6 +52,9 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.recoveries: dict[TopicPartition, Recovery] = {}
         self.previous_generation = -1
+        """Of the life before, if it ended cleanly."""
+        self.last_generation = -1
+        """Of the last life that was registered, however it ended."""
         self.was_clean = False
 
     @classmethod
@@ -83,13 +87,11 @@ class LogDirectory:
         return self._store.place
 
     def _open_logs(self, now: int) -> None:
-        marker = self._store.read_all(CLEAN_SHUTDOWN)
-        if marker is not None:
-            try:
-                self.previous_generation = msgspec.json.decode(marker, type=CleanShutdown).broker_epoch
-                self.was_clean = True
-            except msgspec.DecodeError:
-                pass
+        last, previous = _read_marker(self._store, GENERATION), _read_marker(self._store, CLEAN_SHUTDOWN)
+        self.last_generation = -1 if last is None else last
+        self.previous_generation = -1 if previous is None else previous
+        self.was_clean = previous is not None
+        if self._store.exists(CLEAN_SHUTDOWN):
             # An emptied marker is no marker. Writing it is durable at once, deleting alone is not.
             self._store.replace(CLEAN_SHUTDOWN, b"")
             self._store.delete(CLEAN_SHUTDOWN)
@@ -183,6 +185,10 @@ class LogDirectory:
         write_checkpoint(self._store, RECOVERY_POINTS, self._points)
         write_checkpoint(self._store, HIGH_WATERMARKS, marks)
 
+    def remember(self, generation: int) -> None:
+        """Writes which generation the life has that uses the directory."""
+        self._store.replace(GENERATION, msgspec.json.encode(Marker(0, generation)))
+
     def shutdown(self, generation: int) -> None:
         """Closes every log cleanly and says so under the generation that ends here.
 
@@ -198,8 +204,7 @@ class LogDirectory:
         try:
             self.checkpoint()
             if failed is None:
-                marker = CleanShutdown(0, generation)
-                self._store.replace(CLEAN_SHUTDOWN, msgspec.json.encode(marker))
+                self._store.replace(CLEAN_SHUTDOWN, msgspec.json.encode(Marker(0, generation)))
         finally:
             self._store.unlock()
         if failed is not None:
@@ -238,6 +243,14 @@ def _own(store: Store, cluster_id: str, node_id: int, directory_id: UUID | None)
         return UUID(found.get("directory.id", ""))
     except ValueError:
         raise DirectoryRefused(f"{store.place}/{META} has no readable directory.id") from None
+
+
+def _read_marker(store: Store, name: str) -> int | None:
+    """The generation in a marker that can be read."""
+    try:
+        return msgspec.json.decode(store.read_all(name) or b"", type=Marker).broker_epoch
+    except msgspec.DecodeError:
+        return None
 
 
 def parse_folder(name: str) -> TopicPartition | None:

@@ -254,6 +254,7 @@ def broker_config(
         directory_ids=(directory.directory_id,),
         rack=config.string("broker.rack"),
         previous_broker_epoch=directory.previous_generation,
+        last_broker_epoch=directory.last_generation,
         auto_create_topics=config.flag("auto.create.topics.enable"),
         num_partitions=integer("num.partitions"),
         default_replication_factor=integer("default.replication.factor"),

@@ -491,6 +491,24 @@ def _produce_without_leading(stack: ExitStack) -> None:
 
 
 @mutant(
+    "registration-by-disk-alone",
+    "whoever has the log directories of a broker counts as its next life, an earlier one too",
+    "late-registrations",
+    document="found by the simulator",
+)
+def _registration_by_disk_alone(stack: ExitStack) -> None:
+    original = registration._incarnation
+
+    def incarnation(state: Any, request: Any, now: int) -> Any:
+        known = state.image.broker(request.broker_id)
+        if known is not None:
+            request = msgspec.structs.replace(request, last_broker_epoch=known.epoch)
+        return original(state, request, now)
+
+    _replace(stack, registration, "_incarnation", incarnation)
+
+
+@mutant(
     "bounce-keeps-isr",
     "a new life of a broker keeps the leaderships and ISR places of the one before",
     "fast-bounces",

@@ -314,6 +314,19 @@ def late_heartbeats(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     return aimed(rng, mode, level, steps, noise=1)
 
 
+def late_registrations(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A broker is born twice in a row; the registration of the first life arrives in the second."""
+    steps = []
+    for at in (rng.randrange(100, 400), rng.randrange(600, 1_000)):
+        who = f"broker:{rng.randint(1, 3)}"
+        again = _step(rng, rng.randrange(1, 4), "fast-bounce", who, 1, 6, disk="keep")
+        steps += [
+            _step(rng, at, "ambush", who, 40, 300, message="BrokerRegistrationRequest", then=(again,)),
+            _step(rng, at + 1, "fast-bounce", who, 1, 6, disk="keep"),
+        ]
+    return aimed(rng, mode, level, steps, noise=1)
+
+
 def late_shutdowns(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     """A ControlledShutdown of one life reaches the controller in the next."""
     steps = []
@@ -700,6 +713,7 @@ PROFILES: Final[dict[str, Profile]] = {
     "lagging-marks": lagging_marks,
     "isolation": isolation,
     "late-heartbeats": late_heartbeats,
+    "late-registrations": late_registrations,
     "late-shutdowns": late_shutdowns,
     "doubles": doubles,
     "strangers": strangers,

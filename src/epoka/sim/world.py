@@ -274,6 +274,7 @@ class World:
             ),
             directory_ids=(directory.directory_id,),
             previous_broker_epoch=directory.previous_generation,
+            last_broker_epoch=directory.last_generation,
             zookeeper=self.mode == ZOOKEEPER,
             **self.settings,
         )

@@ -50,6 +50,8 @@ class BrokerRegistrationRequest(msgspec.Struct, frozen=True, gc=False):
     log_dirs: tuple[UUID, ...] = ()
     # known after a clean shutdown only
     previous_broker_epoch: int = -1
+    # Epoka's own: the last one that its log directories have seen
+    last_broker_epoch: int = -1
 
 
 class BrokerRegistrationResponse(msgspec.Struct, frozen=True, gc=False):
