@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+import msgspec
 import pytest
 
 from epoka.client.connection import Connection
-from epoka.client.errors import ClientError, Unreachable
+from epoka.client.errors import BadSetting, ClientError, Unreachable
 from epoka.client.settings import ClientSettings, settings_from
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.frame import decode_request_header, encode_response
@@ -138,6 +139,12 @@ def test_tls_is_spoken_when_the_settings_say_so() -> None:
         thread.join(10)
     # A record of TLS that begins a handshake.
     assert hello[0][:2] == b"\x16\x03"
+
+
+def test_certificates_that_cannot_be_read_are_no_matter_of_the_network() -> None:
+    settings = settings_from({"bootstrap.servers": "x:1", "security.protocol": "SSL"})
+    with pytest.raises(BadSetting, match="/no/such/file"):
+        Connection(("127.0.0.1", 1), msgspec.structs.replace(settings, ssl_ca="/no/such/file"))
 
 
 def test_an_api_that_is_not_served_is_named() -> None:

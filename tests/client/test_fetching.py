@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import threading
+import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from epoka.client import fetching
 from epoka.client.cluster import EARLIEST, LATEST, ClusterClient
 from epoka.client.columns import VALUE
+from epoka.client.connection import Connection
 from epoka.client.errors import OffsetOutOfRange, TopicGone, Unreachable
 from epoka.client.fetching import Range, RangeReader
+from epoka.client.sampling import UNKNOWN, bytes_per_offset
 from epoka.client.settings import settings_from
 from epoka.cluster.cluster import Cluster
-from tests.client.topics import Topics
+from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages import fetch as wire
+from tests.client.topics import Topics, two_of_one_leader
 
 
 @pytest.fixture
@@ -115,6 +123,74 @@ def test_a_read_rides_out_bounced_leaders(cluster: Cluster, topics: Topics) -> N
             bounce.join()
     assert len(bounces) == 2
     assert read == expected
+
+
+def test_the_time_that_records_wait_to_be_taken_is_not_held_against_the_cluster(
+    cluster: Cluster, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topics.create()
+    expected = [b"%d" % number for number in range(2000)]
+    for some in (expected[:1000], expected[1000:]):
+        topics.fill(name, some)
+    late_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + late_s, sleep=time.sleep)
+    monkeypatch.setattr(fetching, "time", clock)
+    settings = settings_from({"bootstrap.servers": cluster.bootstrap, "max.partition.fetch.bytes": "2000"})
+    with ClusterClient(settings) as client:
+        read: list[bytes | None] = []
+        for chunk in RangeReader(client, Range(name, 0, 0, len(expected))).columns():
+            if not read:
+                # Spark has better things to do for an hour, and the broker does not wait that long.
+                late_s += 3600
+                client.leader(name, 0).close()
+            read += [each.value for each in chunk.records()]
+    assert read == expected
+
+
+def test_a_range_that_is_left_in_the_middle_spoils_no_other(cluster: Cluster, topics: Topics) -> None:
+    """Its next answer is on its way when it is left, and would be taken for the next range's."""
+    name = topics.create(4, replicas=1)
+    settings = settings_from({"bootstrap.servers": cluster.bootstrap, "max.partition.fetch.bytes": "500"})
+    with ClusterClient(settings) as client:
+        left, other = two_of_one_leader(client, name)
+        for partition in (left, other) * 2:
+            topics.fill(name, [b"%d" % partition] * 100, partition=partition)
+        for _ in RangeReader(client, Range(name, left, 0, 200)).columns():
+            break
+        assert values(RangeReader(client, Range(name, other, 0, 200))) == [b"%d" % other] * 200
+
+
+def test_what_an_offset_is_worth_is_not_known_of_what_cannot_be_read(
+    client: ClusterClient, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads it says so, with its place."""
+    name = topics.create()
+    monkeypatch.setattr(RangeReader, "peek", lambda *_: memoryview(bytes(100)))
+    assert bytes_per_offset(client, name, 0, 0) == UNKNOWN
+
+
+def test_a_replica_nearby_that_is_behind_is_left_for_the_leader(
+    client: ClusterClient, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a follower does not hold yet is not lost."""
+    name = topics.create(1, replicas=3)
+    topics.fill(name, [b"%d" % number for number in range(10)])
+    nearby = next(each for each in (1, 2, 3) if each != client.topic(name).partitions[0].leader)
+    told = [
+        wire.FetchPartitionResponse(partition_index=0, preferred_read_replica=nearby),
+        wire.FetchPartitionResponse(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+    ]
+    take = Connection.take
+
+    def answered(connection: Connection, *, wait_ms: int = 0) -> Any:
+        answer = take(connection, wait_ms=wait_ms)
+        if not isinstance(answer, wire.FetchResponse) or not told:
+            return answer
+        return wire.FetchResponse(responses=(wire.FetchableTopicResponse(partitions=(told.pop(0),)),))
+
+    monkeypatch.setattr(Connection, "take", answered)
+    assert values(RangeReader(client, Range(name, 0, 0, 10))) == [b"%d" % number for number in range(10)]
+    assert not told
 
 
 def test_nothing_is_waited_for_in_vain_beyond_its_time(client: ClusterClient, topics: Topics) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
+from types import SimpleNamespace
 from typing import ClassVar, cast
 
 import numpy as np
 import pytest
 
+from epoka.client import producing
 from epoka.client.batching import Identity, Rows, batch_of
 from epoka.client.cluster import ClusterClient
 from epoka.client.connection import Connection
@@ -121,6 +124,29 @@ def test_writing_rides_out_a_bounced_leader(cluster: Cluster, topics: Topics) ->
             number += 1
         bounce.join()
         assert values_of(client, name, number) == [b"%d" % each for each in range(number)]
+
+
+def test_the_time_in_which_there_is_nothing_to_write_is_not_held_against_the_cluster(
+    client: ClusterClient, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topics.create()
+    late_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + late_s, sleep=time.sleep)
+    monkeypatch.setattr(producing, "time", clock)
+    writer = BatchWriter(client)
+    # Spark takes an hour to come up with the first row, and the leader it knew is another by then.
+    late_s += 3600
+    node, wrong = client.node, [Unreachable("nobody is there")]
+
+    def found(number: int) -> Connection:
+        if wrong:
+            raise wrong.pop()
+        return node(number)
+
+    monkeypatch.setattr(client, "node", found)
+    writer.add(outgoing(name, [b"x"]))
+    writer.flush()
+    assert [each.count for each in writer.acknowledged()] == [1]
 
 
 def test_what_is_not_acknowledged_in_time_is_named(cluster: Cluster, topics: Topics) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from types import ModuleType
 
 import pytest
@@ -15,7 +17,9 @@ from epoka.client.errors import TopicGone, Unreachable
 from epoka.client.reading import TopicReader
 from epoka.client.settings import settings_from
 from epoka.cluster.cluster import Cluster
-from tests.client.topics import Topics
+from epoka.wire.frame import decode_request_header
+from tests.client.test_connection import METADATA, old
+from tests.client.topics import Topics, two_of_one_leader
 from tests.waiting import wait_until
 
 
@@ -60,6 +64,22 @@ def test_a_position_that_the_log_no_longer_holds_is_told_and_left(
     reader = TopicReader(client, name, {0: 1}, committed=False, patience_ms=60_000, on_jump=told.append)
     assert read_to_the_end(reader) == {0: [b"%d" % number for number in range(4, 10)]}
     assert told == [f"{name}-0 holds offsets 4 to 10 and not 1; going on at 4"]
+
+
+def test_a_position_that_is_put_right_spoils_no_other_partition(
+    client: ClusterClient, topics: Topics
+) -> None:
+    """Where the log begins is asked on the connection in whose buffer the records lie."""
+    name = topics.create(4, name="long-" * 40, replicas=1)
+    one, other = two_of_one_leader(client, name)
+    for partition in (one, other):
+        topics.fill(name, [b"%d" % number for number in range(10)], partition=partition)
+    topics.delete_before(name, one, 4)
+    reader = TopicReader(client, name, {one: 1, other: 0}, committed=False, patience_ms=60_000)
+    assert read_to_the_end(reader) == {
+        one: [b"%d" % number for number in range(4, 10)],
+        other: [b"%d" % number for number in range(10)],
+    }
 
 
 def test_a_topic_made_anew_is_not_read_on(client: ClusterClient, topics: Topics) -> None:
@@ -118,3 +138,29 @@ def test_a_broker_that_stands_still_is_passed_over(cluster: Cluster) -> None:
         settings = settings_from({"bootstrap.servers": bootstrap, "request.timeout.ms": "300"})
         with ClusterClient(settings) as client:
             assert client.anyone().address != (host, port)
+
+
+def test_a_broker_that_tells_nothing_but_its_versions_is_passed_over(
+    cluster: Cluster, topics: Topics
+) -> None:
+    """So does one that is cut off from its controller: it takes connections and closes them when asked."""
+    name = topics.create()
+
+    def serve(server: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                peer, _ = server.accept()
+                with peer, peer.makefile("rb") as stream:
+                    while size := stream.read(4):
+                        header, _ = decode_request_header(stream.read(int.from_bytes(size, "big")))
+                        if header.api_key == METADATA:
+                            break
+                        peer.sendall(old(header.api_key, header.api_version, header.correlation_id))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        host, port = server.getsockname()
+        settings = settings_from({"bootstrap.servers": f"{host}:{port},{cluster.bootstrap}"})
+        with ClusterClient(settings, patience_ms=5_000) as client:
+            assert [*client.topics([name])] == [name]
+        server.shutdown(socket.SHUT_RDWR)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from epoka.client.cluster import ClusterClient
 from epoka.cluster.cluster import Cluster
 
 _numbers = itertools.count()
@@ -79,3 +80,13 @@ class Topics:
         assert producer.flush(60) == 0, "not everything was acknowledged"
         assert not failures, failures[0]
         return count
+
+
+def two_of_one_leader(client: ClusterClient, name: str) -> tuple[int, int]:
+    """Two partitions of a topic that has more of them than there are brokers."""
+    led: dict[int, int] = {}
+    for partition, view in client.topic(name).partitions.items():
+        if view.leader in led:
+            return led[view.leader], partition
+        led[view.leader] = partition
+    raise AssertionError(f"every partition of {name} has a leader of its own")

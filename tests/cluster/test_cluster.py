@@ -6,11 +6,16 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from epoka import Cluster
+from epoka.cluster import fault_ledger
 from epoka.cluster.errors import BadCluster, NodeFailed
+from epoka.cluster.faults import Faulty
+from epoka.ledger import file as ledger_file
+from epoka.ledger.why import History
 from epoka.model.partitions import PartitionState
 from tests.cluster.records import create_topic, read, write
 from tests.waiting import wait_until
@@ -300,3 +305,45 @@ def test_a_cluster_in_any_state_ends_quickly(tmp_path: Path) -> None:
         cluster.kill(cluster.controller_id)
         began = time.monotonic()
     assert time.monotonic() - began < 20
+
+
+def test_a_verb_that_was_refused_is_not_told() -> None:
+    with Cluster(brokers=2) as cluster:
+        cluster.isolate(1, from_=2)
+        cluster.resume(1)
+        with pytest.raises(BadCluster, match="broker 1 is running already"):
+            cluster.start(1)
+        cluster.kill(2)
+        cluster.kill(2)
+        for verb in (cluster.stop, cluster.pause, cluster.resume):
+            with pytest.raises(BadCluster, match="node 2 is not running"):
+                verb(2)
+        assert [(each.given, each.broker) for each in cluster.ledger() if each.kind == "fault"] == [
+            ("isolate", 1),
+            ("kill", 2),
+        ]
+
+
+def test_verbs_of_one_millisecond_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cluster(brokers=2) as cluster:
+        with monkeypatch.context() as standing_still:
+            now = time.time()
+            standing_still.setattr(fault_ledger, "time", SimpleNamespace(time=lambda: now))
+            cluster.isolate(1, from_=2)
+            cluster.isolate(2, from_=1)
+        told = History(cluster.ledger()).events
+    assert [each.broker for each in told if each.given == "isolate"] == [1, 2]
+
+
+def test_one_that_does_not_answer_keeps_no_other_from_its_controlled_shutdown(tmp_path: Path) -> None:
+    cluster = Cluster(brokers=2, data=tmp_path / "kept").open()
+
+    def silent(faults: Faulty) -> None:
+        raise NodeFailed("broker 2 has not answered its cluster for 10 s")
+
+    ledgers = [cluster.layout.place(each).ledger_path for each in (1, 2)]
+    cluster._nodes.set_faults = silent  # type: ignore[method-assign]
+    with pytest.raises(NodeFailed, match="broker 2 has not answered"):
+        cluster.close()
+    for ledger in ledgers:
+        assert "ended" in [event.kind for event in ledger_file.read(ledger)]

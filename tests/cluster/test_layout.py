@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -189,6 +190,16 @@ def test_a_damaged_cluster_file_is_named_and_kept(planned: Plan, tmp_path: Path)
     assert (tmp_path / "cluster.json").read_text() == "{broken"
 
 
+def test_a_cluster_on_a_level_that_nobody_here_knows_is_refused(planned: Plan, tmp_path: Path) -> None:
+    planned(data=tmp_path / "c").close()
+    file = tmp_path / "c" / "cluster.json"
+    newer = file.read_text().replace("fetch-epochs", "far-away")
+    file.write_text(newer)
+    with pytest.raises(BadCluster, match="there is no feature level 'far-away'"):
+        planned(data=tmp_path / "c")
+    assert file.read_text() == newer
+
+
 def test_a_file_in_place_of_a_folder_is_refused(planned: Plan, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(BadCluster, match="holds something that is not a cluster"):
@@ -202,6 +213,29 @@ def test_a_temporary_folder_goes_with_the_cluster(planned: Plan) -> None:
     assert layout.data.is_dir()
     layout.close()
     assert not layout.data.exists()
+
+
+def test_the_file_is_on_disk_before_it_takes_the_place_of_the_last_one(
+    planned: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = planned(data=tmp_path)
+    before, synced = (tmp_path / "cluster.json").read_bytes(), []
+
+    def fsync(descriptor: int) -> None:
+        assert (tmp_path / "cluster.json").read_bytes() == before
+        synced.append(Path(f"/proc/self/fd/{descriptor}").read_bytes())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    layout.write_file(running=False)
+    assert synced == [(tmp_path / "cluster.json").read_bytes()]
+
+
+def test_a_folder_that_is_gone_keeps_nobody_from_the_end(planned: Plan, tmp_path: Path) -> None:
+    layout = planned(data=tmp_path / "c")
+    (tmp_path / "c").rename(tmp_path / "moved")
+    layout.close()
+    # Nobody holds it any more.
+    planned(data=tmp_path / "moved")
 
 
 def test_the_file_says_who_runs_the_cluster(planned: Plan, tmp_path: Path) -> None:

@@ -65,6 +65,15 @@ def test_a_node_that_dies_by_itself_is_reported_with_its_exit_and_its_log() -> N
         cluster.check()
 
 
+def test_a_cluster_with_a_paused_node_may_be_asked_again_and_again() -> None:
+    with Cluster(brokers=1, processes=True) as cluster:
+        cluster.pause(1)
+        for _ in range(500):
+            assert cluster.ledger()
+        cluster.resume(1)
+        cluster.check()
+
+
 def test_a_data_directory_of_another_broker_is_refused(tmp_path: Path) -> None:
     with Cluster(brokers=2, processes=True, data=tmp_path / "c") as cluster:
         cluster.stop(1)

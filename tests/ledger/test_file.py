@@ -1,5 +1,10 @@
 """The ledger's file: bounded, readable, never in the way."""
 
+import contextlib
+import errno
+import os
+from types import SimpleNamespace
+
 from epoka.ledger.file import LedgerFile, older, read
 from epoka.model.ledger import LedgerEvent
 
@@ -51,6 +56,50 @@ def test_a_life_after_a_torn_line_goes_on_in_a_line_of_its_own(tmp_path):
     ledger.write(event(2))
     ledger.flush()
     assert list(read(path)) == [event(1), event(2)]
+
+
+def test_a_line_that_a_full_disk_has_torn_takes_no_other_with_it(tmp_path, monkeypatch):
+    ledger = LedgerFile(tmp_path / "ledger.jsonl")
+    ledger.write(event(1))
+    ledger.flush()
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(type(ledger.path), "open", _open_on_a_full_disk)
+        ledger.write(event(2))
+        ledger.flush()
+    ledger.write(event(3))
+    ledger.flush()
+    assert list(read(ledger.path)) == [event(1), event(3)]
+    assert ledger.dropped == 1
+
+
+@contextlib.contextmanager
+def _open_on_a_full_disk(path, mode):
+    """A file that takes ten bytes and no more."""
+
+    def write(text):
+        os.write(file.fileno(), text[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with open(path, mode) as file:  # noqa: PTH123
+        yield SimpleNamespace(write=write, tell=file.tell)
+
+
+def test_a_file_that_is_turned_over_while_it_is_read_is_read_once(tmp_path):
+    ledger = LedgerFile(tmp_path / "ledger.jsonl", max_bytes=400)
+    number = 0
+    while not older(ledger.path).exists():
+        ledger.write(event(number))
+        ledger.flush()
+        number += 1
+    expected = [each.time_ms for each in read(ledger.path)]
+    assert expected == list(range(number))
+    events = read(ledger.path)
+    seen = [next(events).time_ms]
+    ledger.max_bytes = 1
+    ledger.write(event(number))
+    ledger.flush()
+    seen += [each.time_ms for each in events]
+    assert seen == expected
 
 
 def test_a_ledger_that_cannot_be_written_is_counted_and_stays_out_of_the_way(tmp_path):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from epoka.ledger.file import LedgerFile
+import pytest
+
+from epoka.ledger.file import LedgerFile, older
 from epoka.ledger.tail import Tail
 from epoka.model.ledger import LedgerEvent
 
@@ -43,6 +46,39 @@ def test_a_file_is_followed_over_its_turn(tmp_path: Path) -> None:
         if number % 2:
             seen += numbers(tail)
     assert seen == list(range(12))
+
+
+@pytest.mark.parametrize("opened", [1, 2])
+def test_a_turn_in_the_middle_of_a_look_gives_each_event_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: int
+) -> None:
+    ledger = LedgerFile(tmp_path / "ledger", max_bytes=400)
+    tail = Tail(lambda: [ledger.path])
+    seen: list[int] = []
+    number = 0
+    while not older(ledger.path).exists():
+        ledger.write(event(number))
+        ledger.flush()
+        seen += numbers(tail)
+        number += 1
+    open_file = Path.open
+    looks: list[Path] = []
+
+    def turn_over_behind(path: Path, mode: str) -> Any:
+        file = open_file(path, mode)
+        if mode == "rb":
+            looks.append(path)
+            if len(looks) == opened:
+                # The file turns over just when this one has been opened.
+                ledger.write(event(number))
+                ledger.max_bytes = 1
+                ledger.flush()
+        return file
+
+    monkeypatch.setattr(Path, "open", turn_over_behind)
+    seen += numbers(tail)
+    seen += numbers(tail)
+    assert seen == list(range(number + 1))
 
 
 def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:

@@ -70,6 +70,31 @@ def test_a_fault_that_is_over_is_no_cause(told: Told) -> None:
     assert kinds(told.history.why_broker(2)) == [(0, "fenced"), (1, "verdict")]
 
 
+@pytest.mark.parametrize(
+    ("verbs", "cause"),
+    [
+        ((("isolate", 2), ("pause", 2), ("resume", 2)), "isolate"),
+        ((("isolate", 2), ("kill", 2), ("start", 2)), "isolate"),
+        ((("pause", 2), ("isolate", 3), ("heal", -1)), "pause"),
+        ((("pause", 2), ("isolate", 2), ("heal", -1), ("resume", 2)), None),
+        ((("pause", 2), ("kill", 2), ("start", 2)), None),
+    ],
+)
+def test_a_verb_ends_its_own_fault_and_no_other(
+    told: Told, verbs: tuple[tuple[str, int], ...], cause: str | None
+) -> None:
+    for life in (5, 9):
+        # With the second life nothing is left to look at but what lasts.
+        told.born(2, life)
+        if life == 5:
+            for verb, broker in verbs:
+                over = verb in ("resume", "start", "heal")
+                told.fault(verb, broker, f"did {verb}", verdict="undone" if over else "")
+        told.fence(2, life)
+        answer = told.history.why_broker(2)
+        assert [step.event.given for step in answer.steps][2:] == ([cause] if cause else [])
+
+
 def test_an_isolation_outlives_a_life(told: Told) -> None:
     told.fault("isolate", 2, "cut broker 2 off from 1")
     told.born(2, 5)
@@ -165,6 +190,16 @@ def test_another_leadership_s_proposal_is_no_reason(told: Told) -> None:
     told.partition("isr-proposed", 2, (1, 2), node=2, leader_epoch=3, isr_before=(1, 2, 3))
     told.partition("isr", 1, (1, 2), leader_epoch=4, isr_before=(1, 2, 3))
     assert kinds(told.history.why_partition("orders", 3)) == [(0, "isr")]
+
+
+def test_a_partition_of_a_deleted_topic_is_not_led(told: Told) -> None:
+    told.partition("leader", 1, (1, 2))
+    told("topic-deleted", topic="orders")
+    answer = told.history.why_partition("orders", 3)
+    assert answer.state == "orders-3 is not there any more"
+    assert kinds(answer) == [(0, "topic-deleted")]
+    told.partition("leader", 2, (2, 1))
+    assert told.history.why_partition("orders", 3).state.startswith("orders-3 is led by broker 2")
 
 
 def test_produce_names_only_partitions_that_refuse(told: Told) -> None:

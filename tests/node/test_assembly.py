@@ -199,9 +199,10 @@ def test_settings_reach_the_cores(tmp_path: Path) -> None:
         epoka_level="eligible-isr",
         offsets_retention_minutes="2",
     )
-    directory = SimpleNamespace(directory_id="d", previous_generation=9)
+    directory = SimpleNamespace(directory_id="d", previous_generation=9, last_generation=8)
     broker = broker_config(config, "c", ENDPOINTS[::-1], directory)  # type: ignore[arg-type]
-    assert (broker.rack, broker.num_partitions, broker.previous_broker_epoch) == ("r1", 3, 9)
+    assert (broker.rack, broker.num_partitions) == ("r1", 3)
+    assert (broker.previous_broker_epoch, broker.last_broker_epoch) == (9, 8)
     assert broker.client_listener().name == "PLAINTEXT"
     assert broker.heartbeat_timeout_ms == 6000
     assert broker.groups.offsets_retention_ms == 120_000

@@ -316,6 +316,25 @@ def test_gold_tells_the_story(spark: Any) -> None:
     assert [row["fault"] for row in gold["faults"]] == ["kill"]
 
 
+def test_what_was_true_of_a_topic_ends_with_it(spark: Any) -> None:
+    """A topic is deleted at 2100 with a replica missing since 2000, and made anew at 2300."""
+    history = calm()
+    history.now = 1990
+    history.fence(2)
+    history.now = 2090
+    history.add("topic-deleted", topic="t")
+    history.now = 2290
+    history.create("t", 0, (1, 3))
+    history.now = 2390
+    history.register(2)
+    silver = spark.createDataFrame(silver_of(history.events))
+    gold = tables.gold(silver)
+    led = gold["leadership"].orderBy("from_ms").collect()
+    assert [(row.leader, row.until_ms) for row in led] == [(1, 2100), (1, history.now)]
+    (one,) = gold["availability"].collect()
+    assert (one.under_replicated_ms, one.observed_ms) == (100 + history.now - 2300, 1030 + history.now - 2300)
+
+
 def test_acknowledged_records_are_held_against_those_that_are_there(spark: Any) -> None:
     told = spark.createDataFrame([("t", "a"), ("t", "b"), ("t", "c"), ("t", "d")], "topic string, id string")
     there = spark.createDataFrame(

@@ -98,6 +98,23 @@ def test_a_run_is_named_by_its_whole_path_only_where_its_name_is_not_enough(tmp_
     assert find_ledgers([one, again, other]) == {"a.jsonl": [one], "b.jsonl": [other]}
 
 
+def test_an_audit_of_files_finds_nothing_of_an_earlier_audit_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what was added to it, and no place in a topic to go on from."""
+    for name in ("bronze", "silver", "added", "tallies", "gold", "checkpoint"):
+        (tmp_path / "audit" / name).mkdir(parents=True)
+    (tmp_path / "ledger.jsonl").touch()
+    left: list[str] = []
+    monkeypatch.setattr(ledger, "bronze_from_files", lambda *_: None)
+    monkeypatch.setattr(run, "finish", lambda *_, **__: None)
+    monkeypatch.setattr(
+        run, "step", lambda *_, **__: left.extend(each.name for each in (tmp_path / "audit").iterdir())
+    )
+    audit_files(None, [tmp_path / "ledger.jsonl"], tmp_path / "audit")  # type: ignore[arg-type]
+    assert left == []
+
+
 @pytest.mark.parametrize("storage", ["parquet", "delta"])
 def test_the_command_audits_files_and_draws_the_page(
     spark: Any, same_session: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], storage: str

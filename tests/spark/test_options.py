@@ -184,8 +184,8 @@ def test_properties_that_would_lie_are_refused_with_what_to_say_instead(name: st
         read_options(SOMEWHERE | {f"kafka.{name}": "x"}, streaming=True)
 
 
-@pytest.mark.parametrize("name", ["key.serializer", "value.serializer"])
-def test_a_writer_has_serialisers_of_its_own(name: str) -> None:
+@pytest.mark.parametrize("name", ["key.serializer", "value.serializer", "interceptor.classes"])
+def test_a_writer_has_serialisers_of_its_own_and_nobody_between(name: str) -> None:
     with pytest.raises(BadOption, match=f"kafka.{name}"):
         write_options({"kafka.bootstrap.servers": "h:1", f"kafka.{name}": "x"})
 

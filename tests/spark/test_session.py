@@ -112,6 +112,21 @@ def test_the_archive_is_written_once_and_used_afterwards(tmp_path: Path) -> None
     )
 
 
+def test_an_archive_that_another_session_takes_first_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first, *_) = archive_options(JAVA, tmp_path, "4.3.0")
+    written = Path(first.partition("=")[2])
+    written.write_bytes(b"archive")
+
+    def taken(path: Path) -> float:
+        path.unlink()
+        return 10.0
+
+    monkeypatch.setattr("epoka.spark.session._age_s", taken)
+    assert archive_options(JAVA, tmp_path, "4.3.0")[0].startswith("-XX:ArchiveClassesAtExit=")
+
+
 def test_a_second_session_is_refused(spark: object) -> None:
     from epoka.spark.session import build_session
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
@@ -267,6 +268,37 @@ def test_a_topic_that_is_gone_is_data_loss(spark_cluster: Cluster, topics: Topic
     assert values(lenient, starts[1], lenient.latestOffset(starts[1], ALL)) == [b"x"]
 
 
+def test_a_topic_that_is_gone_is_noticed_where_metadata_is_kept(
+    spark_cluster: Cluster, topics: Topics
+) -> None:
+    gone, kept = topics.create(), topics.create()
+    asked = {"subscribe": f"{gone},{kept}", "partition__metadata__cache__ttl__ms": "600000"}
+    strict, lenient = (stream(spark_cluster, failOnDataLoss=fail, **asked) for fail in ("true", "false"))
+    starts = [each.latestOffset(each.initialOffset(), ALL) for each in (strict, lenient)]
+    topics.delete(gone)
+    topics.fill(kept, [b"x"])
+    with pytest.raises(DataLoss, match=f"{gone}-0 are gone"):
+        strict.latestOffset(starts[0], ALL)
+    assert values(lenient, starts[1], lenient.latestOffset(starts[1], ALL)) == [b"x"]
+
+
+def test_available_now_goes_on_without_a_topic_that_is_gone_if_it_may(
+    spark_cluster: Cluster, topics: Topics
+) -> None:
+    gone, kept = topics.create(), topics.create()
+    asked = {"subscribe": f"{gone},{kept}", "startingOffsets": "earliest"}
+    first_life = stream(spark_cluster, **asked)
+    position = first_life.latestOffset(first_life.initialOffset(), ALL)
+    topics.delete(gone)
+    topics.fill(kept, [b"x"])
+    strict, lenient = (stream(spark_cluster, failOnDataLoss=fail, **asked) for fail in ("true", "false"))
+    for reader in (strict, lenient):
+        reader.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLoss, match=f"{gone}-0 are gone"):
+        strict.latestOffset(position, ALL)
+    assert values(lenient, position, lenient.latestOffset(position, ALL)) == [b"x"]
+
+
 def test_a_stream_over_a_topic_that_never_was_does_not_begin(spark_cluster: Cluster) -> None:
     with pytest.raises(BadOption, match="no-such-topic"):
         stream(spark_cluster, subscribe="no-such-topic").initialOffset()
@@ -283,10 +315,14 @@ def test_offsets_that_went_backwards_are_data_loss(spark_cluster: Cluster, topic
         reader.latestOffset(further, ALL)
 
 
+@pytest.mark.parametrize("told", ["PartitionView", "FoundOffset"])
 def test_a_log_that_was_cut_back_is_noticed_by_its_leader_epoch(
-    spark_cluster: Cluster, topics: Topics, monkeypatch: pytest.MonkeyPatch
+    spark_cluster: Cluster, topics: Topics, monkeypatch: pytest.MonkeyPatch, told: str
 ) -> None:
-    """What was read is gone, and the log has grown past it again: offsets alone would not tell."""
+    """What was read is gone, and the log has grown past it again: offsets alone would not tell.
+
+    Metadata may be old, or kept by `partition.metadata.cache.ttl.ms`; then only the leader tells its epoch.
+    """
     name = topics.create()
     topics.fill(name, [b"x"] * 9)
     strict, lenient = (
@@ -299,7 +335,7 @@ def test_a_log_that_was_cut_back_is_noticed_by_its_leader_epoch(
         before[name]["0"], before["@epochs"][name]["0"] = 7, 0
         positions.append(before)
     monkeypatch.setattr("epoka.client.cluster.ClusterClient.end_of_epoch", lambda *_: (0, 4))
-    monkeypatch.setattr("epoka.client.cluster.PartitionView.leader_epoch", 1)
+    monkeypatch.setattr(f"epoka.client.cluster.{told}.leader_epoch", 1)
     with pytest.raises(DataLoss, match=f"{name}-0 was cut back to offset 4, 7 was reached before"):
         strict.latestOffset(positions[0], ALL)
     end = lenient.latestOffset(positions[1], ALL)
@@ -318,6 +354,13 @@ def test_progress_tells_where_the_topics_end(spark_cluster: Cluster, topics: Top
     name = topics.create()
     topics.fill(name, [b"x"] * 4)
     assert stream(spark_cluster, subscribe=name).reportLatestOffset() == {name: {"0": 4}}
+
+
+def test_progress_that_nobody_can_tell_fails_no_query() -> None:
+    nowhere = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "1"}
+    options = read_options(nowhere | {"subscribe": "any"}, streaming=True)
+    reader = TopicStreamReader(msgspec.structs.replace(options, offset_patience_ms=1))
+    assert reader.reportLatestOffset() is None
 
 
 def test_lag_tools_see_a_query_that_commits(spark_cluster: Cluster, topics: Topics) -> None:

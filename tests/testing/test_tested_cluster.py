@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -64,6 +66,16 @@ class TestOwnThings:
         assert type(epoka_cluster.producer()).__module__.startswith("cimpl")
         topic = epoka_cluster.topic()
         assert topic in epoka_cluster.admin().list_topics(timeout=30).topics
+
+    def test_consumers_in_no_group_each_read_everything(self, epoka_cluster: TestedCluster) -> None:
+        topic = epoka_cluster.topic(partitions=2)
+        producer = epoka_cluster.producer({"acks": "all"})
+        for partition in (0, 1):
+            producer.produce(topic, b"%d" % partition, partition=partition)
+        assert producer.flush(30) == 0
+        for _ in range(2):
+            consumer = epoka_cluster.consumer(topic, group=None)
+            assert {each.value() for each in consumer.consume(2, 30)} == {b"0", b"1"}
 
     def test_kafka_python(self, epoka_cluster: TestedCluster) -> None:
         topic = epoka_cluster.topic()
@@ -185,6 +197,17 @@ def test_a_cluster_beyond_repair_is_replaced() -> None:
         pool.close()
 
 
+def test_what_was_waited_for_is_told_whatever_comes_after() -> None:
+    states: list[Any] = []
+    image = SimpleNamespace(partition=lambda *_: states.pop(0))
+    tested = TestedCluster(SimpleNamespace(image=lambda: image))  # type: ignore[arg-type]
+    seen, after = (SimpleNamespace(leader=id, isr=isr, replicas=(1, 2)) for id, isr in ((2, (2,)), (-1, ())))
+    states += [seen, after]
+    assert tested.eventually_leader("orders", other_than=1) == 2
+    states[:] = [seen, after]
+    assert tested.eventually_isr("orders", isr=1) == (2,)
+
+
 class TestPlaces:
     def test_memory_is_taken_if_there_is_room(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("EPOKA_TEST_DATA", raising=False)
@@ -205,3 +228,17 @@ class TestPlaces:
             folder.mkdir()
         places.sweep(tmp_path)
         assert (dead.exists(), alive.exists(), other.exists()) == (False, True, True)
+
+    def test_what_another_worker_sweeps_away_meanwhile_is_left_to_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        dead = tmp_path / "epoka-tests-999999999-x"
+        dead.mkdir()
+
+        def swept(path: Path) -> bool:
+            if path == dead:
+                path.rmdir()
+            return True
+
+        monkeypatch.setattr(Path, "is_dir", swept)
+        places.sweep(tmp_path)

@@ -294,12 +294,20 @@ class ClusterClient:
         return self.node(self._controller_id)
 
     def anyone(self) -> Connection:
-        """A connection to some broker: one that is open, or the first that answers."""
+        """A connection to some broker: one that is open, or the first that answers.
+
+        The last one asked comes last when it was closed: a broker that is cut off from its controller takes
+        connections, and answers nothing on them.
+        """
         for connection in (self._any, *self._connections.values()):
             if connection is not None and connection.free:
                 return connection
         complaints = []
-        for address in dict.fromkeys((*self.settings.bootstrap, *self._addresses.values())):
+        addresses = [*dict.fromkeys((*self.settings.bootstrap, *self._addresses.values()))]
+        if self._any is not None and self._any.address in addresses:
+            behind = addresses.index(self._any.address) + 1
+            addresses = addresses[behind:] + addresses[:behind]
+        for address in addresses:
             try:
                 self._any = self._opened(address)
                 return self._any

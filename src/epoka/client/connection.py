@@ -40,11 +40,12 @@ class Connection:
         self._correlation_id = 0
         self._buffer = memoryview(bytearray(64 << 10))
         self._known_versions: dict[int, tuple[int, int]] | None = None
+        context = self._settings.ssl_context() if self._settings.tls else None
         try:
             self._socket = socket.create_connection(address, timeout=self._timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._settings.tls:
-                self._socket = self._settings.ssl_context().wrap_socket(
+            if context is not None:
+                self._socket = context.wrap_socket(
                     self._socket, server_hostname=address[0] if self._settings.ssl_check_names else None
                 )
         except (OSError, OverflowError, UnicodeError) as error:

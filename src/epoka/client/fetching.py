@@ -111,7 +111,15 @@ class RangeReader:
                     asked = self._ask(following)
                 except (Unreachable, Refused):
                     asked = None
-            yield from chunks
+            try:
+                yield from chunks
+            except BaseException:
+                if asked is not None:
+                    # Nobody will take its answer, and whoever asked next would take it for theirs.
+                    asked.close()
+                raise
+            # How long the reader kept them is not the cluster's fault.
+            self._moved()
 
     def peek(self, size: int) -> memoryview:
         """The batches at the beginning of the range as they lie in the log, about `size` bytes of them."""
@@ -164,6 +172,10 @@ class RangeReader:
         found = answer.responses[0].partitions[0]
         code = ErrorCode.of(found.error_code)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if self._replica >= 0:
+                # A follower may be behind; only the leader knows what the log holds.
+                behind = f"replica {self._replica} does not hold it"
+                raise Refused(what, ErrorCode.OFFSET_NOT_AVAILABLE, behind)
             raise self._out_of_range()
         if code in OTHER_TOPIC:
             # A broker that has not heard of a young topic says the same: fresh metadata tells them apart.

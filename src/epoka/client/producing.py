@@ -71,6 +71,9 @@ class BatchWriter:
 
     def add(self, outgoing: Outgoing) -> None:
         """Take a batch in; returns at once unless too much is waiting."""
+        if not self._waiting_bytes:
+            # As long as nothing was waiting, nobody was late.
+            self._moved_s = time.monotonic()
         self._waiting.setdefault((outgoing.topic, outgoing.partition), deque()).append(outgoing)
         self._waiting_bytes += len(outgoing.batch)
         while self._waiting_bytes > MOST_WAITING_BYTES:

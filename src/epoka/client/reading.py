@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from epoka.client import vectors
 from epoka.client.cluster import EARLIEST, LATEST, ClusterClient
 from epoka.client.columns import Columns, aborted_in, decode, next_offset_of
@@ -115,13 +117,18 @@ class TopicReader:
             answer: wire.FetchResponse = connection.take(wait_ms=wait_ms)
             check(answer.error_code, f"{self._topic} cannot be read")
             told += [each for topic in answer.responses for each in topic.partitions]
-        found = []
+        found, lost = [], []
         for each in told:
             if each.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                self._jump(each.partition_index)
+                lost.append(each.partition_index)
             else:
                 check(each.error_code, f"{self._topic}-{each.partition_index} cannot be read")
                 found.append(each)
+        if lost:
+            # Asking where a log begins overwrites the answers, which lie in the connections' buffers.
+            found = [msgspec.structs.replace(each, records=bytes(each.records or b"")) for each in found]
+        for partition in lost:
+            self._jump(partition)
         return found
 
     def _send(self, leader: int, partitions: Sequence[int], wait_ms: int) -> Connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from epoka.client.cluster import ClusterClient
 from epoka.client.errors import ClientError
 from epoka.client.fetching import Range, RangeReader
+from epoka.wire.errors import WireError
 from epoka.wire.records import headers
 
 SAMPLE_BYTES = 256 << 10
@@ -18,7 +19,7 @@ def bytes_per_offset(client: ClusterClient, topic: str, partition: int, offset: 
     try:
         records = reader.peek(SAMPLE_BYTES)
         found = list(headers(records))
-    except ClientError:
+    except (ClientError, WireError):
         return UNKNOWN
     if not found:
         return UNKNOWN

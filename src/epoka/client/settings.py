@@ -20,6 +20,8 @@ Address = tuple[str, int]
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 ISOLATIONS = {"read_uncommitted": 0, "read_committed": 1}
 MiB = 1 << 20
+HIGHEST = (1 << 31) - 1
+"""What a number of a request can hold."""
 
 
 class ClientSettings(msgspec.Struct, frozen=True):
@@ -58,11 +60,20 @@ class ClientSettings(msgspec.Struct, frozen=True):
         return self.security_protocol.startswith("SASL")
 
     def ssl_context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.ssl_ca or None)
+        """What TLS needs; BadSetting names a file that does not hold it."""
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_ca or None)
+        except OSError as error:
+            raise BadSetting(f"ssl.ca.location {self.ssl_ca} cannot be used: {error}") from error
         if not self.ssl_check_names:
             context.check_hostname = False
         if self.ssl_certificate:
-            context.load_cert_chain(self.ssl_certificate, self.ssl_key or None, self.ssl_key_password or None)
+            key, password = self.ssl_key or None, self.ssl_key_password or None
+            try:
+                context.load_cert_chain(self.ssl_certificate, key, password)
+            except OSError as error:
+                names = " and ".join(filter(None, (self.ssl_certificate, key)))
+                raise BadSetting(f"ssl.certificate.location {names} cannot be used: {error}") from error
         return context
 
 
@@ -71,6 +82,9 @@ def settings_from(properties: Mapping[str, str]) -> ClientSettings:
     given = {name.lower(): str(value) for name, value in properties.items()}
     if "bootstrap.servers" not in given:
         raise BadSetting("bootstrap.servers is not set")
+    for name, why in _REFUSED.items():
+        if given.get(name, "").lower() not in ("", "false"):
+            raise BadSetting(f"{name} is not obeyed here: {why}")
     chosen: dict[str, object] = {"bootstrap": addresses_of(given["bootstrap.servers"])}
     for name, field in _TEXTS.items():
         if name in given:
@@ -167,12 +181,24 @@ def _number(name: str, text: str, lowest: int) -> int:
         raise BadSetting(f"{name} is a whole number, not {text!r}") from None
     if number < lowest:
         raise BadSetting(f"{name} is at least {lowest}, not {number}")
+    if number > HIGHEST:
+        raise BadSetting(f"{name} is at most {HIGHEST}, not {number}")
     return number
 
 
 _JAAS_OPTION = re.compile(
     r"""([^\s;="']+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"'][^\s;]*)""", re.DOTALL
 )
+_KEYED = "a row with a key goes where Kafka's own partitioner sends it"
+_FILES = "certificates and keys are read from files, such as that of"
+_REFUSED = {
+    "transactional.id": "nothing is written in transactions",
+    "partitioner.class": _KEYED,
+    "partitioner.ignore.keys": _KEYED,
+    "ssl.truststore.certificates": f"{_FILES} ssl.truststore.location",
+    "ssl.keystore.certificate.chain": f"{_FILES} ssl.keystore.location",
+    "ssl.keystore.key": f"{_FILES} ssl.keystore.location",
+}
 _TEXTS = {"client.id": "client_id", "client.rack": "rack", "ssl.key.password": "ssl_key_password"}
 _NUMBERS = {
     "request.timeout.ms": ("request_timeout_ms", 1),

@@ -80,7 +80,7 @@ class AdminDoor:
             threading.Thread(target=self._attend, args=(peer,), daemon=True).start()
 
     def _attend(self, peer: socket.socket) -> None:
-        with peer, peer.makefile("rwb") as stream:
+        with peer, peer.makefile("rb") as stream:
             peer.settimeout(10)
             try:
                 line = stream.readline(MAX_REQUEST_BYTES)
@@ -95,8 +95,7 @@ class AdminDoor:
             except OSError:
                 return
             try:
-                stream.write(msgspec.json.encode(answer) + b"\n")
-                stream.flush()
+                peer.sendall(msgspec.json.encode(answer) + b"\n")
             except OSError:
                 log.debug("whoever asked has gone")
 

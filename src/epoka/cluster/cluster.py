@@ -116,6 +116,7 @@ class Cluster:
         self._started: Nodes | None = None
         self._watcher: Watcher | None = None
         self._faults = Faulty()
+        self._fault_ledger: FaultLedger
         self._holds = 0
         self._verbs = threading.RLock()
 
@@ -135,6 +136,8 @@ class Cluster:
             except BaseException:
                 self._ensemble.stop()
                 raise
+            # One for all verbs: two of them in the same millisecond are two events.
+            self._fault_ledger = FaultLedger(layout.data)
             try:
                 self._started = _new_nodes(self._processes, layout)
                 self._watcher = Watcher(*((p.id, HOST, p.control_port) for p in layout.controllers.values()))
@@ -155,7 +158,11 @@ class Cluster:
                 return
             failures: list[NodeFailed] = []
             try:
-                self._set_faults(Faulty())
+                try:
+                    self._set_faults(Faulty())
+                except NodeFailed as failure:
+                    # One that does not answer is no reason to kill the others.
+                    failures.append(failure)
                 controllers = list(self._layout.controllers)
                 alive = [each for each in controllers if self._nodes.state(each) in (RUNNING, PAUSED)]
                 # Without a controller nobody can let the brokers go, and nobody will miss their records.
@@ -318,6 +325,9 @@ class Cluster:
     def start(self, node_id: int) -> None:
         """Start a node that does not run; a broker is unfenced and serves when this returns."""
         with self._verbs:
+            place = self.layout.place(node_id)
+            if self._runs(node_id):
+                raise BadCluster(f"{place.name} is running already")
             self._tell("start", node_id, "started {}", undone=True)
             self._start(node_id)
 
@@ -345,6 +355,7 @@ class Cluster:
     def stop(self, node_id: int) -> None:
         """A controlled shutdown of one node."""
         with self._verbs:
+            self._check_runs(node_id)
             self._tell("stop", node_id, "stopped {} in order")
             self._nodes.ask_to_stop(node_id)
             self._nodes.wait_stopped(node_id)
@@ -352,14 +363,15 @@ class Cluster:
     def kill(self, node_id: int) -> None:
         """End a node without warning, as kill -9 does."""
         with self._verbs:
-            self._tell("kill", node_id, "killed {}")
-            self._nodes.kill(node_id)
+            if self._runs(node_id):
+                self._tell("kill", node_id, "killed {}")
+                self._nodes.kill(node_id)
 
     def wipe(self, node_id: int) -> None:
         """Empty the disk of a node that does not run."""
         with self._verbs:
             place = self.layout.place(node_id)
-            if self._nodes.state(node_id) in (RUNNING, PAUSED):
+            if self._runs(node_id):
                 raise BadCluster(f"{place.name} is running; a disk is only wiped when nobody uses it")
             self._tell("wipe", node_id, "emptied the disk of {}")
             self.layout.wipe(node_id)
@@ -369,14 +381,17 @@ class Cluster:
     def pause(self, node_id: int) -> None:
         """Stop a node's time, as SIGSTOP does."""
         with self._verbs:
+            self._check_runs(node_id)
             self._tell("pause", node_id, "paused {}")
             self._nodes.pause(node_id)
 
     def resume(self, node_id: int) -> None:
         """Let a paused node go on."""
         with self._verbs:
-            self._tell("resume", node_id, "let {} go on", undone=True)
-            self._nodes.resume(node_id)
+            self._check_runs(node_id)
+            if self.state(node_id) == PAUSED:
+                self._tell("resume", node_id, "let {} go on", undone=True)
+                self._nodes.resume(node_id)
 
     def isolate(self, node_id: int, from_: str | int | Iterable[int] | None = None) -> None:
         """Cut a node off from others, both ways: from `"controller"`, `"brokers"`, from ids, or from all."""
@@ -413,16 +428,24 @@ class Cluster:
     def _tell(self, verb: str, node_id: int, told: str, *, undone: bool = False) -> None:
         """Write down what is about to be done to a node; `{}` in the text is its name."""
         name = self.layout.place(node_id).name
-        FaultLedger(self.data).tell(verb, node_id, told.format(name), undone=undone)
+        self._fault_ledger.tell(verb, node_id, told.format(name), undone=undone)
 
     def _tell_all(self, verb: str, told: str, *, undone: bool = False) -> None:
-        FaultLedger(self.data).tell(verb, -1, told, undone=undone)
+        self._fault_ledger.tell(verb, -1, told, undone=undone)
 
     @property
     def _nodes(self) -> Nodes:
         if self._started is None:
             raise BadCluster("the cluster is not running")
         return self._started
+
+    def _runs(self, node_id: int) -> bool:
+        return self.state(node_id) in (RUNNING, PAUSED)
+
+    def _check_runs(self, node_id: int) -> None:
+        """Before something is told that will not be done."""
+        if not self._runs(node_id):
+            raise BadCluster(f"node {node_id} is not running")
 
     def _broker(self, broker_id: int) -> None:
         if self.layout.place(broker_id).role != "broker":

@@ -11,6 +11,7 @@ Decides names, ports and settings, and starts nothing. A folder that holds somet
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -239,7 +240,11 @@ class Layout:
         )
         path = self.data / _CLUSTER_FILE
         fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+        with fresh.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+            file.flush()
+            # Without this, a loss of power may leave an empty file under the name of the good one.
+            os.fsync(file.fileno())
         fresh.replace(path)
 
     def lock(self) -> None:
@@ -257,7 +262,9 @@ class Layout:
         self._ports.close()
         if self._lock is not None:
             if not self.temporary:
-                self.write_file(running=False)
+                # A full disk, or a folder that is gone, keeps nobody from the end; the lock tells it, too.
+                with contextlib.suppress(OSError):
+                    self.write_file(running=False)
             self._lock.close()
             self._lock = None
         if self.temporary:
@@ -298,7 +305,7 @@ def plan(
             temporary=temporary,
             cluster_id=known.cluster_id if known else secrets.token_urlsafe(16).lstrip("-") or "epoka",
             mode=mode,
-            level=FeatureLevel.parse(known.level) if known and level is None else wanted_level,
+            level=_level(known.level, mode) if known and level is None else wanted_level,
             ports=ports,
         )
         layout.lock()

@@ -179,12 +179,15 @@ class Processes:
             process.channel.close()
 
     def _order(self, order: SetFaults | Tell) -> None:
+        silent: NodeFailed | None = None
         for node_id, process in self._processes.items():
             if not process.alive:
                 continue
             try:
                 if process.paused or not process.listening:
-                    process.channel.tell(order)
+                    # It finds new faults when it goes on. A question would only wait, and fill the channel.
+                    if isinstance(order, SetFaults):
+                        process.channel.tell(order)
                 else:
                     done = process.channel.ask(order, timeout_s=ANSWER_TIMEOUT_S)
                     self._held[node_id] = done.held
@@ -192,7 +195,9 @@ class Processes:
                 # It has ended in this moment; whoever asks for its state will hear so.
                 continue
             except TimeoutError:
-                raise process.failure(f"has not answered its cluster for {ANSWER_TIMEOUT_S:g} s") from None
+                silent = process.failure(f"has not answered its cluster for {ANSWER_TIMEOUT_S:g} s")
+        if silent is not None:
+            raise silent
 
     def _alive(self, node_id: int) -> _Process:
         process = self._processes.get(node_id)

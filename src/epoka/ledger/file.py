@@ -6,9 +6,12 @@ ledger that cannot be written is said once and never stands in the way of the no
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -53,6 +56,8 @@ class LedgerFile:
             self._opened = True
             self._failed = False
         except OSError as error:
+            # A full disk, too, leaves half a line.
+            self._opened = False
             self.dropped += len(events)
             if not self._failed:
                 log.error("the ledger %s cannot be written: %s", self.path, error.strerror or error)
@@ -66,11 +71,15 @@ def older(path: Path) -> Path:
 def read(path: Path) -> Iterator[LedgerEvent]:
     """Every event of a ledger file and of the one before it, oldest first; torn lines are left out."""
     decoder = msgspec.json.Decoder(LedgerEvent)
-    for each in (older(path), path):
-        if not each.exists():
-            continue
-        with each.open("rb") as file:
-            for line in file:
+    with contextlib.ExitStack() as stack:
+        files: dict[int, BinaryIO] = {}
+        # The newer one is opened first: if it is turned over meanwhile, it is not missed, and not read twice.
+        for each in (path, older(path)):
+            with contextlib.suppress(FileNotFoundError):
+                file = stack.enter_context(each.open("rb"))
+                files.setdefault(os.fstat(file.fileno()).st_ino, file)
+        for opened in reversed(files.values()):
+            for line in opened:
                 if not line.endswith(b"\n") or not line.strip():
                     continue
                 try:

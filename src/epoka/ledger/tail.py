@@ -6,13 +6,17 @@ understands are left out; kinds and fields of newer versions are not.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from epoka.ledger.file import older
 from epoka.model.ledger import LedgerEvent
+
+_NOTHING: Final = (-1, 0)
 
 
 class Tail:
@@ -26,16 +30,19 @@ class Tail:
         """Every event that was not given before, in the order of time."""
         events: list[LedgerEvent] = []
         for path in self._paths():
-            for each in (older(path), path):
-                events += self._events(each)
+            # A file that is turned over is the same file under its other name, and has been read so far. The
+            # newer one comes first: if it is turned over in between, it is found again, and not missed.
+            newer, before = self._read.get(path, _NOTHING), self._read.get(older(path), _NOTHING)
+            events += self._events(path, newer)
+            events += self._events(older(path), self._read.get(path, _NOTHING), newer, before)
         return sorted(events, key=lambda event: (event.time_ms, event.node, event.event_id))
 
-    def _events(self, path: Path) -> list[LedgerEvent]:
+    def _events(self, path: Path, *known: tuple[int, int]) -> list[LedgerEvent]:
+        """What is new in a file that may be one of those known, inode and position."""
         try:
             with path.open("rb") as file:
-                inode = path.stat().st_ino
-                # A file that was turned over is the same file under its other name.
-                position = next((at for known, at in self._read.values() if known == inode), 0)
+                inode = os.fstat(file.fileno()).st_ino
+                position = next((at for each, at in known if each == inode), 0)
                 file.seek(position)
                 text = file.read()
         except FileNotFoundError:

@@ -28,6 +28,14 @@ UNDONE: Final = "undone"
 """The verdict of a fault event that ends a fault."""
 LASTING: Final = ("isolate", "pause", "hold")
 """Faults that go on until they are undone, through any number of lives."""
+ENDS: Final = {
+    "heal": ("isolate",),
+    "resume": ("pause",),
+    "start": ("kill", "stop", "wipe", "pause"),
+    "kill": ("pause",),
+    "stop": ("pause",),
+}
+"""Which faults a verb ends: a broker that goes on, or is started, may still be cut off."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -105,6 +113,9 @@ class History:
         last = self._last(about(*PLACEMENT))
         if last is None:
             return Answer(subject, f"the ledger knows nothing of {subject}")
+        deleted = self._last(lambda event: event.kind == "topic-deleted" and event.topic == topic)
+        if deleted is not None and _order(deleted) > _order(last):
+            return Answer(subject, f"{subject} is not there any more", tuple(self.chain(deleted)))
         who = f"is led by broker {last.leader}" if last.leader >= 0 else "has no leader"
         state = f"{subject} {who}, in sync are {_brokers(last.isr)}"
         chosen = [last]
@@ -230,14 +241,13 @@ class History:
 
     def _trouble(self, event: LedgerEvent, broker: int) -> LedgerEvent | None:
         """The last thing before an event that took a broker away, in the life that it had then."""
-        over = False
+        since: list[LedgerEvent] = []
         for each in self._backwards(event):
             if each.kind == "fault" and each.broker in (broker, -1):
-                if each.verdict != UNDONE or event.kind == "registered":
-                    if not over:
-                        return each
-                else:
-                    over = True
+                may_be = each.verdict != UNDONE or event.kind == "registered"
+                if may_be and not _is_over(each, since):
+                    return each
+                since.append(each)
             elif each.broker == broker or (each.kind == "storage-failed" and each.node == broker):
                 if each.kind in GONE or (each.kind == "fenced" and event.kind not in ("fenced", "verdict")):
                     return each
@@ -247,16 +257,12 @@ class History:
 
     def _fault(self, event: LedgerEvent, broker: int) -> LedgerEvent | None:
         """What somebody had done to a broker, or to the node that tells of it, and not undone yet."""
-        over: set[int] = set()
+        since: list[LedgerEvent] = []
         for each in self._backwards(event):
-            if each.kind != "fault" or each.broker not in (broker, event.node, -1):
-                continue
-            if each.verdict == UNDONE:
-                if each.broker == -1:
-                    return None
-                over.add(each.broker)
-            elif each.broker not in over and each.given in LASTING:
-                return each
+            if each.kind == "fault" and each.broker in (broker, event.node, -1):
+                if each.given in LASTING and not _is_over(each, since):
+                    return each
+                since.append(each)
         return None
 
     # Finding.
@@ -318,6 +324,13 @@ def _order(event: LedgerEvent) -> tuple[int, int, int]:
 
 def _is(kind: str, broker: int) -> Callable[[LedgerEvent], bool]:
     return lambda event: event.kind == kind and event.broker == broker
+
+
+def _is_over(fault: LedgerEvent, since: Iterable[LedgerEvent]) -> bool:
+    """Whether one of the verbs that followed a fault has ended it."""
+    return any(
+        each.broker in (fault.broker, -1) and fault.given in ENDS.get(each.given, ()) for each in since
+    )
 
 
 def _leadership(event: LedgerEvent) -> tuple[str, int, int]:

@@ -33,7 +33,7 @@ from epoka.coordination.zookeeper.session import (
     ZooKeeperError,
     end_session,
 )
-from epoka.coordination.zookeeper.settings import read_settings, watch_settings
+from epoka.coordination.zookeeper.settings import UnknownLevel, read_settings, watch_settings
 from epoka.coordination.zookeeper.znodes import BadZnode, ControllerZnode, decode_controller
 from epoka.model.events import IsrChanged, IsrWritten, Register, Registered, WriteIsr
 from epoka.model.levels import FEATURE_NAME, FeatureLevel
@@ -125,8 +125,8 @@ class BrokerTies(Ties):
         self._session_file = folder / SESSION_FILE
         self._version = 0
         self._was_registered = False
-        self._registered_in = 0
-        """The session whose registration is as the core wants it."""
+        self._registered_as = (0, 0)
+        """The session that is registered, and with which version."""
 
     @property
     def controller_addresses(self) -> Sequence[Address]:
@@ -136,7 +136,6 @@ class BrokerTies(Ties):
     def perform(self, effect: Register | WriteIsr) -> None:
         if isinstance(effect, Register):
             self._version = effect.version
-            self._registered_in = 0
             self._desk.ask("register", self._register)
         else:
             self._desk.ask(f"write {effect.token}", partial(self._write_isr, effect))
@@ -171,7 +170,8 @@ class BrokerTies(Ties):
 
     def _register(self) -> None:
         """Be in the registry under the present session; a new one brings a new generation."""
-        if self._registered_in == self.session.id:
+        version = self._version
+        if self._registered_as == (self.session.id, version):
             return
         began = time.monotonic()
         while not self._desk.closed:
@@ -179,7 +179,7 @@ class BrokerTies(Ties):
                 outcome = self._registry.register(
                     self.node_id,
                     endpoints=self._endpoints,
-                    version=self._version,
+                    version=version,
                     now_ms=time.time_ns() // 1_000_000,
                     rack=self._rack,
                     features=(Feature(FEATURE_NAME, int(min(FeatureLevel)), int(max(FeatureLevel))),),
@@ -199,7 +199,7 @@ class BrokerTies(Ties):
         if isinstance(outcome, IdInUse):
             self._tell.end(outcome.reason)
             return
-        self._registered_in, self._was_registered = outcome.session, True
+        self._registered_as, self._was_registered = (outcome.session, version), True
         self._keep_session()
         self._tell.event(Registered(outcome.generation))
 
@@ -213,7 +213,11 @@ class BrokerTies(Ties):
             log.warning("%s cannot be written: %s", self._session_file, error.strerror)
 
     def _read_settings(self) -> None:
-        settings = read_settings(self.session)
+        try:
+            settings = read_settings(self.session)
+        except UnknownLevel as error:
+            self._tell.end(f"broker {self.node_id} cannot serve this cluster: {error}")
+            return
         if settings is not None:
             self._tell.event(settings)
 
@@ -266,6 +270,8 @@ class ControllerTies(Ties):
         """The controller knows the state: from now on it is told what changes, the registry first."""
         self._in_office = True
         self._desk.ask("registry", self._read_registry)
+        # What leaders wrote while the state was read was told to nobody.
+        self._desk.ask("isr changes", self._on_isr_changes)
 
     def left(self, mandate: Mandate) -> None:
         """The mandate is over: give the office back if it is still ours, and stand again."""

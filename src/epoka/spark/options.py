@@ -343,14 +343,15 @@ def _complain_of_unknown(given: Mapping[str, str], known: frozenset[str]) -> Non
 
 
 _RAW = "keys and values are bytes here; cast them in the query"
+_NO_JAVA = "there is no Java client here to intercept"
 _NEVER_READ = {
     "auto.offset.reset": "say startingOffsets instead, Spark keeps track of offsets itself",
     "key.deserializer": _RAW,
     "value.deserializer": _RAW,
     "enable.auto.commit": "Spark keeps track of offsets itself; commitOffsets=true tells the cluster of them",
-    "interceptor.classes": "there is no Java client here to intercept",
+    "interceptor.classes": _NO_JAVA,
 }
-_NEVER_WRITTEN = {"key.serializer": _RAW, "value.serializer": _RAW}
+_NEVER_WRITTEN = {"key.serializer": _RAW, "value.serializer": _RAW, "interceptor.classes": _NO_JAVA}
 _STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger")
 _READ = frozenset(
     name.lower()

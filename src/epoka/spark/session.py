@@ -10,6 +10,7 @@ Spark would take some of the settings and drop others in silence.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -142,13 +143,15 @@ def archive_options(java: Java, cache: Path, spark_version: str) -> list[str]:
         for written in sorted(cache.glob(f"{archive.name}.*")):
             if _age_s(written) < 2:
                 continue
-            with written.open("rb") as file:
-                whole = any(file.read(4))
-            if whole:
-                written.replace(archive)
-                break
-            if _age_s(written) > 600:
-                written.unlink(missing_ok=True)
+            # Another session may adopt it at the same time.
+            with contextlib.suppress(FileNotFoundError):
+                with written.open("rb") as file:
+                    whole = any(file.read(4))
+                if whole:
+                    written.replace(archive)
+                    break
+                if _age_s(written) > 600:
+                    written.unlink(missing_ok=True)
     if archive.exists():
         return [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
     return [f"-XX:ArchiveClassesAtExit={archive}.{os.getpid()}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]

@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from epoka.client.cluster import ClusterClient, FoundOffset, TopicView
-from epoka.client.errors import ClientError
+from epoka.client.errors import ClientError, TopicGone
 from epoka.client.fetching import Range
 from epoka.client.sampling import bytes_per_offset
 from epoka.spark.offsets import Subject
@@ -139,9 +139,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         subject = self._subject()
         first_batch = self._initial is not None and start == self._initial
         begin = Position.from_json(start)
-        views = self._topics(subject)
-        partitions = subject.partitions(views, missing_is_wrong=False)
-        latest = subject.latest(partitions)
+        views, latest = self._ends(subject)
         known = self._known(subject, begin, views, latest)
         ends = self._no_further_than_target(known, latest)
         if not isinstance(limit, ReadAllAvailable):
@@ -161,8 +159,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         subject = self._subject()
-        views = self._views or self._topics(subject)
         try:
+            views = self._views or self._topics(subject)
             latest = subject.latest(subject.partitions(views, missing_is_wrong=False))
         except ClientError as error:
             log.warning("nobody says where the topics end: %s", error)
@@ -171,8 +169,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         subject = self._subject()
-        views = subject.topics()
-        latest = subject.latest(subject.partitions(views))
+        # What is missing never was, and initialOffset says so; or it is gone, and that is for latestOffset.
+        views = subject.topics(missing_is_wrong=False)
+        latest = subject.latest(subject.partitions(views, missing_is_wrong=False))
         self._target = {key: each.offset for key, each in latest.items()}
 
     # Tasks.
@@ -228,6 +227,17 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._views_at_s = time.monotonic()
         return self._views
 
+    def _ends(self, subject: Subject) -> tuple[dict[str, TopicView], dict[TopicPartition, FoundOffset]]:
+        """The topics, and where their partitions end."""
+        views = self._topics(subject)
+        try:
+            return views, subject.latest(subject.partitions(views, missing_is_wrong=False))
+        except TopicGone:
+            # It was deleted after the topics were looked at. Now they are looked at anew.
+            self._views = {}
+            views = self._topics(subject)
+            return views, subject.latest(subject.partitions(views, missing_is_wrong=False))
+
     def _known(
         self,
         subject: Subject,
@@ -251,7 +261,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 losses.report(f"{key[0]} was deleted and made anew: its id was {was}, it is {topic.id_text}")
                 fresh.append(key)
             else:
-                known[key] = self._not_cut_back(subject, key, begin, topic, latest[key].offset)
+                known[key] = self._not_cut_back(subject, key, begin, topic, latest[key])
         # Partitions that were not there before are read from offset 0; a later beginning is a loss.
         earliest = subject.earliest(fresh) if fresh else {}
         for key, offset in earliest.items():
@@ -260,11 +270,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return known | earliest
 
     def _not_cut_back(
-        self, subject: Subject, key: TopicPartition, begin: Position, topic: TopicView, latest: int
+        self, subject: Subject, key: TopicPartition, begin: Position, topic: TopicView, latest: FoundOffset
     ) -> int:
         """The offset that was reached, or the one to which the log was cut back since."""
         offset, epoch = begin.offsets[key], begin.epochs.get(key, -1)
-        if topic.partitions[key[1]].leader_epoch > epoch >= 0:
+        # Metadata may be older than what the leader says of itself, and is kept where the user said so.
+        if max(topic.partitions[key[1]].leader_epoch, latest.leader_epoch) > epoch >= 0:
             _, end = subject.client.end_of_epoch(*key, epoch)
             if 0 <= end < offset:
                 subject.losses.report(
@@ -272,9 +283,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"a replica became leader that had not everything of leader epoch {epoch}"
                 )
                 return end
-        if latest < offset:
-            subject.losses.report(f"{_name(key)} ends at offset {latest}, {offset} was reached before")
-            return latest
+        if latest.offset < offset:
+            subject.losses.report(f"{_name(key)} ends at offset {latest.offset}, {offset} was reached before")
+            return latest.offset
         return offset
 
     def _no_further_than_target(

@@ -7,6 +7,7 @@ which library and which settings make a test pleasant; whatever the test sets it
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -45,8 +46,9 @@ def consumer(
     """Subscribed to `topics`, from the beginning, in a group unless `group` is None."""
     package = library(wanted)
     if package == "confluent-kafka":
-        # librdkafka wants a group's name even from those who are in none.
-        pleasant = {"group.id": group or "none", "auto.offset.reset": "earliest", "session.timeout.ms": 6000}
+        # librdkafka puts everybody in a group: whoever wants none gets one that nobody else has.
+        own = group or f"none-{secrets.token_hex(4)}"
+        pleasant = {"group.id": own, "auto.offset.reset": "earliest", "session.timeout.ms": 6000}
         made = _confluent("confluent_kafka", "Consumer", bootstrap, pleasant, settings)
         if topics:
             made.subscribe(list(topics))

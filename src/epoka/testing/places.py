@@ -6,6 +6,7 @@ killed session has left behind is swept away by the next one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -28,13 +29,13 @@ def sweep(root: Path) -> None:
     """Remove the folders of processes that are no more."""
     for folder in root.glob(f"{PREFIX}*"):
         owner = folder.name.removeprefix(PREFIX).partition("-")[0]
-        if owner.isdigit() and folder.is_dir() and folder.stat().st_uid == os.getuid():
-            try:
-                os.kill(int(owner), 0)
-            except ProcessLookupError:
-                shutil.rmtree(folder, ignore_errors=True)
-            except PermissionError:
-                continue
+        # Another process may sweep the same folder at the same time.
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            if owner.isdigit() and folder.is_dir() and folder.stat().st_uid == os.getuid():
+                try:
+                    os.kill(int(owner), 0)
+                except ProcessLookupError:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _has_room(folder: Path) -> bool:

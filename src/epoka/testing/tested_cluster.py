@@ -200,7 +200,10 @@ class TestedCluster:
     ) -> int:
         """Wait until a partition has a leader: this one, another one than that, or any; returns it."""
 
+        found = -1
+
         def fits() -> bool:
+            nonlocal found
             found = self.leader(topic, partition)
             return found == leader if leader is not None else found >= 0 and found != other_than
 
@@ -208,10 +211,10 @@ class TestedCluster:
         wanted += f" other than {other_than}" if other_than is not None else ""
         self._until(
             fits,
-            lambda: f"{topic}-{partition} to be {wanted}; it is led by {self.leader(topic, partition)}",
+            lambda: f"{topic}-{partition} to be {wanted}; it is led by {found}",
             within_s,
         )
-        return self.leader(topic, partition)
+        return found
 
     def eventually_isr(
         self,
@@ -223,21 +226,23 @@ class TestedCluster:
     ) -> tuple[int, ...]:
         """Wait until these brokers, so many, or all replicas are in sync; returns who is."""
 
+        found: tuple[int, ...] = ()
+
         def fits() -> bool:
+            nonlocal found
             state = self._partition(topic, partition)
+            found = state.isr
             if isinstance(isr, int):
-                return len(state.isr) == isr
-            return set(state.isr) == set(state.replicas if isr is None else isr)
+                return len(found) == isr
+            return set(found) == set(state.replicas if isr is None else isr)
 
         wanted = "all its replicas" if isr is None else str(isr if isinstance(isr, int) else sorted(isr))
         self._until(
             fits,
-            lambda: (
-                f"the ISR of {topic}-{partition} to be {wanted}; it is {list(self.isr(topic, partition))}"
-            ),
+            lambda: f"the ISR of {topic}-{partition} to be {wanted}; it is {list(found)}",
             within_s,
         )
-        return self.isr(topic, partition)
+        return found
 
     # Afterwards.
 

@@ -12,10 +12,11 @@ import threading
 import pytest
 
 from epoka.coordination.zookeeper import paths
+from epoka.coordination.zookeeper.connect import Credentials
 from epoka.coordination.zookeeper.election import Deposed, Election, Held, Mandate
 from epoka.coordination.zookeeper.operations import Create, Refused, SetData
 from epoka.coordination.zookeeper.server import ZooKeeperServer
-from epoka.coordination.zookeeper.session import Session, ZooKeeperError
+from epoka.coordination.zookeeper.session import AccessDenied, Session, ZooKeeperError
 from epoka.coordination.zookeeper.znodes import ControllerZnode
 from tests.coordination.zookeeper.people import NOW_MS, Controller, Open, cut, elect, expire, topic, tree
 from tests.waiting import wait_until
@@ -189,6 +190,14 @@ def test_a_corrupt_epoch_stops_elections_and_is_named(open_session: Open) -> Non
     node = session.get(paths.CONTROLLER_EPOCH)
     assert node is not None and node.data == b"seven"
     assert session.get(paths.CONTROLLER) is None
+
+
+def test_a_candidate_that_may_not_raise_the_epoch_is_told_so(open_session: Open) -> None:
+    ours = open_session(credentials=Credentials(username="epoka", password="secret"))
+    mandate = elect(ours)
+    candidate(ours, 100).resign(mandate)
+    with pytest.raises(AccessDenied, match=r"/controller.*: access is denied"):
+        elect(open_session())
 
 
 def test_an_office_that_says_nothing_readable_is_still_taken(open_session: Open) -> None:

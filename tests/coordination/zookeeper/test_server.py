@@ -116,6 +116,20 @@ def test_what_cannot_be_an_ensemble_is_refused(tmp_path: Path) -> None:
         ZooKeeperServer(tmp_path, 3).start()
 
 
+def test_a_start_that_was_cut_short_does_not_stand_in_the_way_of_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def cut_short(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ZooKeeperServer, "_begin", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        ZooKeeperServer(tmp_path, 3).start()
+    for step in ("_begin", "_await"):
+        monkeypatch.setattr(ZooKeeperServer, step, lambda *_: None)
+    ZooKeeperServer(tmp_path, 3).start().stop()
+
+
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

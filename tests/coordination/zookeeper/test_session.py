@@ -128,6 +128,14 @@ def test_an_expired_session_is_followed_by_a_new_one_and_everybody_is_told(open_
     assert events[-2:] == [SessionEvent.LOST, SessionEvent.CONNECTED]
 
 
+@pytest.mark.parametrize(("asked_ms", "granted_ms"), [(500, 1_000), (8_000, 8_000), (90_000, 60_000)])
+def test_a_session_lasts_as_long_as_the_ensemble_grants(
+    open_session: Open, asked_ms: int, granted_ms: int
+) -> None:
+    session = open_session(session_timeout_ms=asked_ms, request_timeout_ms=8_000)
+    wait_until(lambda: session.session_timeout_ms == granted_ms, "what was granted")
+
+
 def test_a_broken_connection_is_the_same_session(open_session: Open) -> None:
     session = open_session()
     session.create("/mine", ephemeral=True)

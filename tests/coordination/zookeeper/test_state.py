@@ -23,8 +23,8 @@ from epoka.coordination.zookeeper.identity import settle_cluster_id
 from epoka.coordination.zookeeper.isr import Later, Moved, Written, write_isr
 from epoka.coordination.zookeeper.operations import Create, Operation, SetData
 from epoka.coordination.zookeeper.server import ZooKeeperServer
-from epoka.coordination.zookeeper.session import Pending, Session
-from epoka.coordination.zookeeper.settings import read_settings, watch_settings
+from epoka.coordination.zookeeper.session import Pending, Session, ZooKeeperError
+from epoka.coordination.zookeeper.settings import UnknownLevel, read_settings, watch_settings
 from epoka.coordination.zookeeper.state import ZooKeeperState
 from epoka.coordination.zookeeper.znodes import Assignment, TopicZnode
 from epoka.model.errors import InvariantBroken
@@ -531,6 +531,10 @@ def test_corrupt_nodes_are_named_left_alone_and_cost_no_more_than_themselves(ope
     # The controller goes on, and what is corrupt can still be deleted with its topic.
     follower.append(m.RemoveTopicRecord(UUID(int=2)))
     assert follower.session.get(paths.topic("half")) is None
+    # What bears its name then is new, and nothing of it is corrupt.
+    follower.append(*topic("half", 3, 2), m.ConfigRecord(2, "half", "a", "1"))
+    follower.append(shrink(3, 1))
+    assert next_controller(follower).image.state_hash() == follower.image.state_hash()
 
 
 @pytest.mark.parametrize(
@@ -614,10 +618,21 @@ def test_brokers_read_the_level_and_all_settings_and_hear_of_changes(open_sessio
     assert read is not None and read.level == HIGHEST
 
 
+def test_a_level_of_a_later_release_is_no_level_for_brokers(open_session: Open) -> None:
+    session = open_session()
+    session.create(paths.FEATURES, znodes.encode_features({FEATURE_NAME: 99}))
+    with pytest.raises(UnknownLevel, match="on level 99; this release ends at 5, fetch-epochs"):
+        read_settings(session)
+
+
 def test_notes_of_changed_settings_do_not_pile_up(open_session: Open) -> None:
     controller = Controller(open_session())
     for number in range(250):
         controller.append(m.ConfigRecord(4, "1", "a", str(number)))
+    assert 0 < len(controller.session.children_of(paths.CONFIG_CHANGES)) <= 102
+    # A topic without any settings has a node for them, and with it a note.
+    for number in range(1, 251):
+        controller.append(*topic(f"t{number}", number))
     assert 0 < len(controller.session.children_of(paths.CONFIG_CHANGES)) <= 102
 
 
@@ -626,6 +641,16 @@ def test_the_first_to_come_sets_the_clusters_id(open_session: Open) -> None:
     session.ensure(paths.PERSISTENT)
     assert settle_cluster_id(session, "one") == "one"
     assert settle_cluster_id(open_session(), "two") == "one"
+
+
+def test_a_clusters_id_that_nobody_can_read_is_named_and_stays(open_session: Open) -> None:
+    session = open_session()
+    session.ensure(paths.PERSISTENT)
+    session.create(paths.CLUSTER_ID, b"?")
+    with pytest.raises(ZooKeeperError, match="the cluster's id is unknown: /cluster/id: it cannot be read"):
+        settle_cluster_id(session, "one")
+    node = session.get(paths.CLUSTER_ID)
+    assert node is not None and node.data == b"?"
 
 
 def test_everything_works_with_access_rules(open_session: Open) -> None:

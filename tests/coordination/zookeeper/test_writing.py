@@ -130,6 +130,23 @@ def test_no_step_is_larger_than_zookeeper_takes() -> None:
         assert sum(map(size_of, step.operations)) <= 1_000_000
 
 
+def test_large_assignments_of_several_topics_do_not_share_a_step() -> None:
+    image, known = ClusterImage(), Known({}, set())
+    for number in (1, 2):
+        image.apply_batch(topic(f"t{number}", number, 4000, range(100, 140)), image.offset + 1)
+        known.versions[paths.topic(f"t{number}")] = 0
+    move = [
+        m.PartitionChangeRecord(partition_id=0, topic_id=UUID(int=number), replicas=(1,)) for number in (1, 2)
+    ]
+    grow = [
+        m.PartitionRecord(4000, UUID(int=number), (1,), (1,), leader=1, leader_epoch=0, partition_epoch=0)
+        for number in (1, 2)
+    ]
+    for records in (move, grow):
+        for step in steps(*records, image=image, known=known):
+            assert sum(map(size_of, step.operations)) <= 1_000_000
+
+
 def test_a_topic_too_large_for_a_node_is_refused_before_anything_is_written() -> None:
     with pytest.raises(Unwritable, match=r"/brokers/topics/t: 1,\d+,\d+ bytes are more than ZooKeeper keeps"):
         steps(*topic("t", 1, 20_000, range(1000, 1010)))
@@ -230,6 +247,7 @@ def test_a_partition_must_begin_at_epoch_0_as_its_node_does() -> None:
     ("path", "record"),
     [
         (paths.topic("new"), m.TopicRecord("new", UUID(int=2))),
+        (paths.config(2, "new"), m.TopicRecord("new", UUID(int=2))),
         (paths.state("t", 0), shrink(1)),
         (paths.config(2, "t"), m.ConfigRecord(2, "t", "a", "1")),
         (paths.shutdown(3), m.BrokerRegistrationChangeRecord(3, 5, in_controlled_shutdown=1)),

@@ -15,6 +15,7 @@ import msgspec
 from epoka.controller.metadata_log import MetadataLogFailed
 from epoka.coordination.zookeeper import paths
 from epoka.coordination.zookeeper.operations import (
+    NO_AUTH,
     NO_NODE,
     NODE_EXISTS,
     Check,
@@ -23,7 +24,13 @@ from epoka.coordination.zookeeper.operations import (
     Refused,
     SetData,
 )
-from epoka.coordination.zookeeper.session import Interrupted, Session, Watch, ZooKeeperError
+from epoka.coordination.zookeeper.session import (
+    AccessDenied,
+    Interrupted,
+    Session,
+    Watch,
+    ZooKeeperError,
+)
 from epoka.coordination.zookeeper.znodes import (
     BadZnode,
     ControllerZnode,
@@ -93,7 +100,9 @@ class Election:
                 # While our session holds the office nobody raises the epoch; a newer session proves nothing.
                 if self._session.id == session_id:
                     return Mandate(epoch + 1, version + 1, session_id)
-            except Refused:
+            except Refused as refused:
+                if refused.reason == NO_AUTH:
+                    raise AccessDenied(str(refused)) from refused
                 # Somebody was faster; the next look tells whether the office is still theirs.
                 continue
             except Interrupted:

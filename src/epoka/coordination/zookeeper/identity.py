@@ -5,7 +5,7 @@ from __future__ import annotations
 from epoka.coordination.zookeeper import paths
 from epoka.coordination.zookeeper.operations import NODE_EXISTS, Refused
 from epoka.coordination.zookeeper.session import Interrupted, Session, ZooKeeperError
-from epoka.coordination.zookeeper.znodes import decode_cluster_id, encode_cluster_id
+from epoka.coordination.zookeeper.znodes import BadZnode, decode_cluster_id, encode_cluster_id
 
 
 def settle_cluster_id(session: Session, proposed: str) -> str:
@@ -18,4 +18,7 @@ def settle_cluster_id(session: Session, proposed: str) -> str:
         except Refused as refused:
             if refused.reason != NODE_EXISTS:
                 raise ZooKeeperError(str(refused)) from refused
-    return decode_cluster_id(paths.CLUSTER_ID, node.data)
+    try:
+        return decode_cluster_id(paths.CLUSTER_ID, node.data)
+    except BadZnode as bad:
+        raise ZooKeeperError(f"the cluster's id is unknown: {bad}") from bad

@@ -200,8 +200,10 @@ class ZooKeeperServer:
             raise ZooKeeperUnavailable(f"the ensemble in {self.folder} is running already")
         try:
             self._place_nodes()
+            # All folders come first: whoever finds some of them takes them for a smaller ensemble.
             for node in self._nodes.values():
                 self._write_config(node)
+            for node in self._nodes.values():
                 self._begin(node, java, jars)
             self._await(list(self._nodes.values()), timeout_s)
         except BaseException:

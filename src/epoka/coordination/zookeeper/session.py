@@ -122,10 +122,12 @@ class Session:
     ) -> None:
         self.connect = Connect.parse(connect) if isinstance(connect, str) else connect
         self.session_timeout_ms = session_timeout_ms
+        """What was asked for; with a connection, what the ensemble has granted, which may be less or more."""
         self._credentials = credentials
         self._request_timeout_s = (request_timeout_ms or session_timeout_ms) / 1000
         self._acl = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE] if credentials else OPEN_ACL_UNSAFE
         self._client = self._new_client(str(self.connect))
+        self._client._connection._connect = partial(self._connect, self._client._connection._connect)
         self._client.add_listener(self._on_state)
         self._lock = threading.Lock()
         self._listeners: list[Callable[[SessionEvent], None]] = []
@@ -289,6 +291,12 @@ class Session:
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
             logger=log.getChild("kazoo"),
         )
+
+    def _connect(self, connect: Callable[..., tuple[float, float]], *address: Any) -> tuple[float, float]:
+        """kazoo keeps the session's timeout to itself; it gives a server two thirds of that to answer."""
+        answer_ms, connect_ms = connect(*address)
+        self.session_timeout_ms = round(answer_ms * 3 / 2)
+        return answer_ms, connect_ms
 
     def _start(self, client: Any, timeout_ms: int) -> None:
         if not client.start_async().wait(timeout_ms / 1000):

@@ -10,9 +10,13 @@ from epoka.coordination.zookeeper.session import Session, Watch, ZooKeeperError
 from epoka.coordination.zookeeper.znodes import BadZnode, decode_config, decode_features
 from epoka.model.events import SettingsRead
 from epoka.model.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from epoka.model.levels import FEATURE_NAME
+from epoka.model.levels import FEATURE_NAME, HIGHEST
 
 log = logging.getLogger(__name__)
+
+
+class UnknownLevel(ZooKeeperError):
+    """The cluster is on a level of a later release."""
 
 
 def read_settings(session: Session) -> SettingsRead | None:
@@ -27,6 +31,11 @@ def read_settings(session: Session) -> SettingsRead | None:
         raise ZooKeeperError(f"the cluster's level is unknown: {bad}") from bad
     except KeyError:
         return None
+    if level > HIGHEST:
+        raise UnknownLevel(
+            f"{paths.FEATURES}: the cluster is on level {level}; "
+            f"this release ends at {int(HIGHEST)}, {HIGHEST}"
+        )
     configs: dict[tuple[int, str], dict[str, str]] = {}
     for resource_type, folder in (
         (TOPIC_RESOURCE, paths.TOPIC_CONFIGS),

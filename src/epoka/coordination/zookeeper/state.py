@@ -41,7 +41,7 @@ from epoka.coordination.zookeeper.znodes import BadZnode
 from epoka.model.errors import InvariantBroken
 from epoka.model.image import ClusterImage
 from epoka.model.records import MetadataRecord, decode_record, encode_record
-from epoka.wire.messages.metadata_records import ConfigRecord, PartitionChangeRecord
+from epoka.wire.messages.metadata_records import ConfigRecord, PartitionChangeRecord, TopicRecord
 
 __all__ = ["Deposed", "Overtaken", "Unwritable", "ZooKeeperState"]
 
@@ -271,8 +271,8 @@ class ZooKeeperState:
             self._commit(in_steps([SetData(paths.ISR_GATE, GATE_OPEN)]))
 
     def _forget_config_notes(self, records: Sequence[MetadataRecord]) -> None:
-        """Brokers look at settings when a note appears and need none of the old ones."""
-        self._config_notes += sum(isinstance(record, ConfigRecord) for record in records)
+        """Brokers look at settings when a note appears and need none of the old ones. A new topic has one."""
+        self._config_notes += sum(isinstance(record, ConfigRecord | TopicRecord) for record in records)
         if self._config_notes < _CONFIG_NOTES_KEPT:
             return
         self._config_notes = 0

@@ -56,12 +56,13 @@ class Known(msgspec.Struct):
     versions: dict[str, int] = {}
     """Of nodes with one writer: assignments, settings, features, producer ids, shutdowns."""
     left_alone: set[str] = set()
-    """Nodes that cannot be read: they stay as they are until somebody mends them."""
+    """Nodes that cannot be read: they stay as they are until somebody mends them, or deletes their topic."""
 
     def learn(self, versions: Mapping[str, int | None]) -> None:
         for path, version in versions.items():
             if version is None:
                 self.versions.pop(path, None)
+                self.left_alone.discard(path)
             else:
                 self.versions[path] = version
 
@@ -201,8 +202,9 @@ class _Translation:
         if not name or "/" in name or name in (".", ".."):
             raise InvariantBroken(f"{name!r} cannot be the name of a node")
         path = paths.topic(name)
-        if path in self._known.left_alone:
-            raise Unwritable(f"{path}: the node is there, but cannot be read; it is left alone")
+        for each in (path, paths.config(TOPIC_RESOURCE, name)):
+            if each in self._known.left_alone:
+                raise Unwritable(f"{each}: the node is there, but cannot be read; it is left alone")
         self._topics[record.topic_id] = name
         self._announced.add(record.topic_id)
         assignment = self._encode_topic(record.topic_id)
@@ -226,8 +228,10 @@ class _Translation:
         )
         data = self._encode_state(state)
         path = paths.state(name, record.partition_id)
-        self._make_room(3, size_of(Create(path, data)) * 2)
-        if record.topic_id not in self._announced:
+        announces = record.topic_id not in self._announced
+        assignment = self._size_of_assignment(record.topic_id) if announces else 0
+        self._make_room(3, size_of(Create(path, data)) * 2 + assignment)
+        if announces:
             self._announced.add(record.topic_id)
             self._touch_assignment(record.topic_id)
         self._states.setdefault(record.topic_id, {})[record.partition_id] = state
@@ -246,8 +250,10 @@ class _Translation:
             raise Unwritable(f"{path}: the node cannot be read; it is left alone")
         new = changed(old, record)
         data = self._encode_state(new)
-        self._make_room(2, size_of(SetData(path, data)))
-        if (old.replicas, old.adding, old.removing) != (new.replicas, new.adding, new.removing):
+        moves = (old.replicas, old.adding, old.removing) != (new.replicas, new.adding, new.removing)
+        assignment = self._size_of_assignment(record.topic_id) if moves else 0
+        self._make_room(2, size_of(SetData(path, data)) + assignment)
+        if moves:
             self._touch_assignment(record.topic_id)
             self._reserved += _BYTES_A_REPLICA * (len(new.replicas) + len(new.adding) + len(new.removing))
         changing[record.partition_id] = new
@@ -264,14 +270,15 @@ class _Translation:
         if self._image.topic(topic_id) is not None:
             nodes |= set(self._nodes_of(name))
         config = paths.config(TOPIC_RESOURCE, name)
-        if self._version(config) is not None or (TOPIC_RESOURCE, name) in self._dirty_configs:
+        unreadable = config in self._known.left_alone
+        if self._version(config) is not None or (TOPIC_RESOURCE, name) in self._dirty_configs or unreadable:
             nodes.add(config)
         self.end_batch()
         steps = deletion(name, nodes)
         self.batches += steps[:-1]
         for operation in steps[-1].operations:
             self.batch.add(operation)
-        for path in (config, paths.topic(name)):
+        for path in nodes:
             self._note(path, None)
         self._topics[topic_id] = None
         self._created.pop(topic_id, None)
@@ -298,9 +305,13 @@ class _Translation:
 
     def _touch_assignment(self, topic_id: UUID) -> None:
         if topic_id not in self._dirty_topics:
-            self._dirty_topics[topic_id] = None
             self._reserved_operations += 1
-            self._reserved += len(self._encode_topic(topic_id))
+            self._reserved += self._size_of_assignment(topic_id)
+            self._dirty_topics[topic_id] = None
+
+    def _size_of_assignment(self, topic_id: UUID) -> int:
+        """What the assignment adds to the step; nothing if the step has room for it already."""
+        return 0 if topic_id in self._dirty_topics else len(self._encode_topic(topic_id))
 
     def _topic(self, topic_id: UUID) -> str | None:
         if topic_id in self._topics:

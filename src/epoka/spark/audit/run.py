@@ -76,7 +76,7 @@ def find_ledgers(paths: list[Path]) -> dict[str, list[Path]]:
 def audit_files(spark: SparkSession, paths: list[Path], target: Path, *, storage: str = "parquet") -> Summary:
     """The tables of ledgers in files."""
     bronze = ledger.bronze_from_files(spark, {**find_ledgers(paths)})
-    for name in ("bronze", "silver", "tallies"):
+    for name in ("bronze", "silver", "added", "tallies", "gold", "checkpoint"):
         shutil.rmtree(target / name, ignore_errors=True)
     step(bronze, target, 0, storage=storage)
     return finish(spark, target, storage=storage)

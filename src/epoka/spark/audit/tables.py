@@ -121,14 +121,14 @@ def decisions(events: DataFrame) -> DataFrame:
 
 def leadership(events: DataFrame) -> DataFrame:
     """Who led each partition, from when to when, and why that began."""
-    return _intervals(events.where("kind = 'leader'")).select(
+    return _intervals(events, "leader").select(
         *PARTITION, "leader", "leader_epoch", "from_ms", "until_ms", "rule", "detail", "event_id"
     )
 
 
 def isr_intervals(events: DataFrame) -> DataFrame:
     """The ISR of each partition, from when to when, and why that began."""
-    return _intervals(events.where(F.col("kind").isin(*CHANGES))).select(
+    return _intervals(events, *CHANGES).select(
         *PARTITION,
         "isr",
         F.size("isr").alias("size"),
@@ -142,10 +142,17 @@ def isr_intervals(events: DataFrame) -> DataFrame:
     )
 
 
-def _intervals(changes: DataFrame) -> DataFrame:
-    order = _in_order(*PARTITION)
-    return changes.withColumn("from_ms", F.col("time_ms")).withColumn(
-        "until_ms", F.coalesce(F.lead("time_ms").over(order), F.col("run_end_ms"))
+def _intervals(events: DataFrame, *kinds: str) -> DataFrame:
+    """Each change until the next one of its partition, or until its topic was deleted."""
+    changes = events.where(F.col("kind").isin(*kinds))
+    deleted = events.where("kind = 'topic-deleted'").drop("partition")
+    ends = deleted.join(changes.select(*PARTITION).distinct(), ["run", "topic"])
+    following = F.lead("time_ms").over(_in_order(*PARTITION))
+    return (
+        changes.unionByName(ends)
+        .withColumn("from_ms", F.col("time_ms"))
+        .withColumn("until_ms", F.coalesce(following, F.col("run_end_ms")))
+        .where("kind <> 'topic-deleted'")
     )
 
 
