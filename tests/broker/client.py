@@ -92,6 +92,7 @@ def fetch_request(
                     fetch.FetchPartition(
                         partition=index,
                         fetch_offset=offset,
+                        log_start_offset=about.pop("log_start", 0),
                         partition_max_bytes=about.pop("partition_max_bytes", 1 << 20),
                         current_leader_epoch=about.pop("leader_epoch", -1),
                         last_fetched_epoch=about.pop("last_fetched_epoch", -1),

@@ -33,9 +33,11 @@ def mark(of: Leadership, end: int, min_isr: int = 1, now: int = 1_000, eligible=
     return of.high_watermark(end, min_isr, now, LAG, eligible)
 
 
-def joined(of: Leadership, broker_id: int, offset: int, high_watermark: int = 10, eligible=anybody) -> bool:
-    of.followers[broker_id].fetched(80 + broker_id, offset, 10, 1_000)
-    return of.propose_join(of.followers[broker_id], high_watermark, eligible, OWN_EPOCH)
+def joined(
+    of: Leadership, broker_id: int, offset: int, high_watermark: int = 10, eligible=anybody, start: int = 2
+) -> bool:
+    of.followers[broker_id].fetched(80 + broker_id, offset, 10, 1_000, start)
+    return of.propose_join(of.followers[broker_id], high_watermark, 2, eligible, OWN_EPOCH)
 
 
 class TestHighWatermark:
@@ -94,8 +96,8 @@ class TestLowWatermark:
     def test_is_held_by_a_member_that_is_being_added(self):
         of = leadership(isr=(1, 2))
         of.followers[2].fetched(82, 10, 10, 1_000, 4)
-        assert joined(of, 3, 10)
-        assert of.low_watermark(5) == -1
+        assert joined(of, 3, 10, start=2)
+        assert of.low_watermark(5) == 2
 
 
 class TestExpansion:
@@ -106,6 +108,10 @@ class TestExpansion:
     @pytest.mark.parametrize(("offset", "may"), [(19, False), (20, True)])
     def test_needs_the_start_of_this_leader_epoch(self, offset, may):
         assert joined(leadership(isr=(1, 2), start_offset=20), 3, offset, high_watermark=10) is may
+
+    @pytest.mark.parametrize(("start", "may"), [(-1, False), (1, False), (2, True), (3, True)])
+    def test_needs_the_start_of_the_log(self, start, may):
+        assert joined(leadership(isr=(1, 2)), 3, 10, start=start) is may
 
     def test_an_ineligible_follower_is_not_proposed(self):
         of = leadership(isr=(1, 2))

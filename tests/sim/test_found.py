@@ -234,3 +234,11 @@ def test_a_registration_of_an_earlier_life_takes_nobodys_place() -> None:
     assert replay(schedule).go().ok
     with applied(("registration-by-disk-alone",)):
         assert [each.checker for each in replay(schedule).go().violations] == ["15: an id has one life"]
+
+
+def test_what_comes_late_comes_on_the_connection_that_it_was_sent_on() -> None:
+    """A connection was asked for while its receiver could not be reached, and met the receiver's next life.
+    Its last message came late, and the simulator gave it for one of the next connection: an old
+    UpdateMetadata was believed (zookeeper mode, stragglers, seed 11254)."""
+    schedule = steps.decode((FOUND / "update-on-a-connection-that-was-met.json").read_bytes())
+    assert replay(schedule).go().ok

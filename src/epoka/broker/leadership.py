@@ -156,12 +156,15 @@ class Leadership:
         return min([leader_start, *starts])
 
     def propose_join(
-        self, follower: Follower, high_watermark: int, eligible: Eligible, own_epoch: int
+        self, follower: Follower, high_watermark: int, log_start: int, eligible: Eligible, own_epoch: int
     ) -> bool:
-        """Begin to add a follower that has caught up; False when nothing is to be asked."""
+        """Begin to add a follower that has caught up, with what was deleted too; False when nothing is to be
+        asked."""
         if self.pending is not None or follower.broker_id in self.isr:
             return False
         if follower.end_offset < max(high_watermark, self.start_offset) or not eligible(follower):
+            return False
+        if follower.log_start_offset < log_start:
             return False
         self._propose((*self.isr, follower.broker_id), follower.broker_id, own_epoch)
         return True

@@ -341,7 +341,11 @@ class Replicas:
         leadership = replica.leadership
         assert leadership is not None
         if follower.broker_id not in leadership.isr and leadership.propose_join(
-            follower, replica.high_watermark, self.eligible(replica), self.core.lifecycle.broker_epoch
+            follower,
+            replica.high_watermark,
+            replica.log.log_start_offset,
+            self.eligible(replica),
+            self.core.lifecycle.broker_epoch,
         ):
             self._tell_proposal(replica, f"broker {follower.broker_id} has caught up", now)
             self.core.isr_changes.submit(replica)

@@ -86,7 +86,8 @@ class Connection:
         self.key = key
         self.peer = peer
         self.lives = network.world.lives
-        """How many processes there had been when it was opened: none that came later is at its other end."""
+        """How many processes there had been when it was asked for. One that came later is at its other end
+        only if it has taken something in."""
         self.receiver: Process | None = None
         self.out = Way(self, sender.address, to, network._deliver)
         self.back = Way(self, to, sender.address, network._return)
@@ -250,7 +251,8 @@ class Network:
         token = receiver.next_token
         receiver.next_token = token + 1
         receiver.askers[token] = call
-        peer = connection.peer if receiver.life <= connection.lives else self._present_peer(connection)
+        met = receiver.life <= connection.lives or bound is receiver
+        peer = connection.peer if met else self._present_peer(connection)
         self.world.deliver(receiver, Request(token, call.version, call.message, peer))
 
     def _present_peer(self, connection: Connection) -> Peer:

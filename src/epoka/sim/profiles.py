@@ -327,6 +327,45 @@ def late_registrations(rng: Random, mode: str, level: FeatureLevel | None) -> Pl
     return aimed(rng, mode, level, steps, noise=1)
 
 
+STRAGGLERS: Final = {
+    "log": (
+        "BrokerRegistration",
+        "BrokerHeartbeat",
+        "FetchMetadata",
+        "AlterPartition",
+        "AllocateProducerIds",
+    ),
+    "zookeeper": (
+        "MetadataHeartbeat",
+        "UpdateMetadata",
+        "LeaderAndIsr",
+        "StopReplica",
+        "AlterPartition",
+        "IsrChange",
+        "ControlledShutdown",
+        "AllocateProducerIds",
+    ),
+}
+"""What nodes say to each other, beside fetches; the request or the answer."""
+
+
+def stragglers(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """Any message between nodes may take very long, and lives are short: what arrives is of long ago."""
+    steps = []
+    for _ in range(rng.randint(3, 6)):
+        at, about = rng.randrange(1_500), rng.choice((*STRAGGLERS[mode], "Fetch"))
+        if rng.random() < 0.3:
+            who = rng.choice(("controller", f"broker:{rng.randint(1, 3)}"))
+            steps.append(_step(rng, at, "late-answer", who, 40, 700, message=f"{about}Response"))
+        else:
+            kind = rng.choice(("fast-bounce", "fast-bounce", "shutdown-bounce", "kill", "pause", "reset"))
+            after = fault(rng, kind, rng.randrange(5))
+            steps.append(_step(rng, at, "ambush", "", 40, 700, message=f"{about}Request", then=(after,)))
+        if rng.random() < 0.7:
+            steps.append(fault(rng, rng.choice(("fast-bounce", "fast-bounce", "shutdown-bounce")), at + 1))
+    return aimed(rng, mode, level, steps, noise=2, length_ms=2_000, records=(30, 60))
+
+
 def late_shutdowns(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     """A ControlledShutdown of one life reaches the controller in the next."""
     steps = []
@@ -714,6 +753,7 @@ PROFILES: Final[dict[str, Profile]] = {
     "isolation": isolation,
     "late-heartbeats": late_heartbeats,
     "late-registrations": late_registrations,
+    "stragglers": stragglers,
     "late-shutdowns": late_shutdowns,
     "doubles": doubles,
     "strangers": strangers,
