@@ -267,6 +267,23 @@ def test_a_fenced_member_is_refused(office: Office, version: int, error: ErrorCo
 
 
 @pytest.mark.parametrize(("version", "error"), INELIGIBLE)
+def test_a_copy_of_what_was_refused_is_not_taken_when_the_member_is_back(
+    office: Office, version: int, error: ErrorCode
+) -> None:
+    """The leader has taken the proposal back and acknowledges without that member."""
+    before = office.partition("t").partition_epoch
+    office.fence(3)
+    told = len(office.events("isr")) + len(office.events("reassignment"))
+    assert office.propose("t", [1, 2, 3], version=version).error_code == error
+    assert len(office.events("isr")) + len(office.events("reassignment")) == told
+    office.heartbeat(3)
+    late = office.propose("t", [1, 2, 3], version=version, partition_epoch=before)
+    assert late.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert office.partition("t").isr == (1, 2)
+    assert office.propose("t", [1, 2, 3]).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("version", "error"), INELIGIBLE)
 def test_a_stopping_member_is_refused(office: Office, version: int, error: ErrorCode) -> None:
     office.create("led-by-3", [3, 1])
     office.stop(3)

@@ -54,6 +54,8 @@ AIMED = (
     ("log", "lagging-marks"),
     ("log", "late-heartbeats"),
     ("log", "late-registrations"),
+    ("log", "late-copies"),
+    ("zookeeper", "stragglers"),
     ("zookeeper", "stale-control"),
     ("zookeeper", "zombie-controllers"),
     ("zookeeper", "late-updates"),

@@ -255,12 +255,7 @@ class ControlFeed:
         for topic_id, index in delta.changed_partitions:
             replica = core.replicas.by_key.get((topic_id, index))
             state = core.image.partition(topic_id, index)
-            if (
-                replica is not None
-                and state is not None
-                and (replica.leader_epoch == state.leader_epoch or self._is_over(replica, state))
-                and core.config.broker_id in state.replicas
-            ):
+            if replica is not None and state is not None and self._may_go_by(replica, state):
                 changed[topic_id, index] = None
         core.replicas.forget(deleted)
         # A topic that is gone leaves with StopReplica; groups hear of it now. One that got its real id stays.
@@ -272,10 +267,15 @@ class ControlFeed:
         delta = msgspec.structs.replace(delta, changed_partitions=tuple(changed), deleted_topics=gone)
         core.apply(delta, now)
 
-    def _is_over(self, replica: Replica, state: PartitionState) -> bool:
-        """Whether somebody was elected since. LeaderAndIsr says so, unless the disk keeps it from being
-        obeyed."""
-        return self.core.replicas.offline_reason is not None and replica.leader_epoch < state.leader_epoch
+    def _may_go_by(self, replica: Replica, state: PartitionState) -> bool:
+        """Roles come with LeaderAndIsr, and their end with StopReplica. But a disk that failed keeps the one
+        from being obeyed, and the other may have gone down with its controller, or with our session."""
+        if replica.leader_epoch >= state.leader_epoch:
+            return replica.leader_epoch == state.leader_epoch and self._is_ours(state)
+        return self.core.replicas.offline_reason is not None or not self._is_ours(state)
+
+    def _is_ours(self, state: PartitionState) -> bool:
+        return self.core.config.broker_id in state.replicas
 
     def _forget_strays(self) -> None:
         """Logs that the whole truth does not give to this broker."""

@@ -58,6 +58,12 @@ class IsrChanges:
         return 2 if level >= FeatureLevel.ELIGIBLE_ISR else 1
 
     def _send(self) -> None:
+        # What metadata has settled meanwhile is not asked for again.
+        self._queue = {
+            key: (replica, proposal)
+            for key, (replica, proposal) in self._queue.items()
+            if replica.leadership is not None and replica.leadership.pending is proposal
+        }
         if self._in_flight or self._pausing or not self._queue or self.core.lifecycle.broker_epoch < 0:
             return
         batch = dict(list(self._queue.items())[:MOST_PARTITIONS])

@@ -35,6 +35,9 @@ from epoka.wire.messages.metadata_records import PartitionChangeRecord
 
 TOPIC_IDS_SINCE: Final = 2
 GENERATIONS_SINCE: Final = 3
+TAKEN_BACK: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+"""A leader that hears these counts on its proposal no more. So that no earlier copy of it, still on its way,
+is taken when the member is eligible again, the refusal itself moves the partition epoch on."""
 
 
 class _Outcome(msgspec.Struct, frozen=True):
@@ -116,7 +119,11 @@ def _topic(
             verdict = _judge(state, request, proposal, partition, version)
         seen.add((topic.name, proposal.partition_index))
         if verdict.refused or partition is None:
-            outcomes.append(_refused(request, topic.name, proposal, verdict))
+            outcome = _refused(request, topic.name, proposal, verdict)
+            if verdict.error in TAKEN_BACK:
+                record = PartitionChangeRecord(partition_id=proposal.partition_index, topic_id=topic.id)
+                outcome = msgspec.structs.replace(outcome, record=record)
+            outcomes.append(outcome)
         else:
             outcomes.append(_accepted(state, request, topic, proposal, partition, version))
     return outcomes

@@ -46,7 +46,7 @@ from epoka.controller.metadata_log import (
     SharedMetadataLog,
     Unwritable,
 )
-from epoka.controller.push import Push
+from epoka.controller.push import TOKENS, Push
 from epoka.controller.reading import Reading
 from epoka.controller.registry_mode import RegistryMode
 from epoka.controller.sessions import Sessions
@@ -134,7 +134,7 @@ class ControllerCore:
         self._imbalance_check_ms: int | None = None
         self._snapshot_offset = -1
         self._next_event_id = 0
-        self._ledger_topic = LedgerTopic(self.state)
+        self._ledger_topic = LedgerTopic(self.state, TOKENS * (controller_epoch or 0) + TOKENS // 2)
         self._several_steps: dict[type, Callable[[Request, int], list[Effect]]] = {
             FetchMetadataRequest: self._on_fetch_metadata
         }

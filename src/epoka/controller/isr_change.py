@@ -1,8 +1,8 @@
 """A leader proposes an ISR by the KIP-343 draft: IsrChange, at levels `heartbeats` and `shared-updates`.
 
 The draft knows no partition epoch, so a proposal made before another change may undo it; AlterPartition
-closed that. A leader that is late in learning of a higher level is still served, by that level's rules on
-members. Results stand in the order of the request.
+closed that. A leader that is late in learning of `eligible-isr` may still take members out; what it adds has
+to be proposed by AlterPartition. Results stand in the order of the request.
 """
 
 from __future__ import annotations
@@ -113,14 +113,23 @@ def _judge(
         return _refuse(
             ErrorCode.INVALID_REQUEST, str(list(isr)), f"one with {partition.leader}", "it lacks the leader"
         )
+    added = [member for member in isr if member not in partition.isr]
+    if added and state.image.level >= FeatureLevel.ELIGIBLE_ISR:
+        # It may be of long ago, and carries nothing by which that would show.
+        return _refuse(
+            ErrorCode.OPERATION_NOT_ATTEMPTED,
+            str(added),
+            "AlterPartition",
+            "the cluster's level is above this",
+        )
     for member in isr:
-        verdict = _member(state, member, being_added=member not in partition.isr)
+        verdict = _member(state, member)
         if verdict.refused:
             return verdict
     return Verdict("isr.leader")
 
 
-def _member(state: ControllerState, member: int, *, being_added: bool) -> Verdict:
+def _member(state: ControllerState, member: int) -> Verdict:
     level = state.image.level
     verdict = Verdict("isr.eligible")
     if level >= FeatureLevel.ELIGIBLE_ISR:
@@ -132,7 +141,7 @@ def _member(state: ControllerState, member: int, *, being_added: bool) -> Verdic
             member,
             -1,
             -2 if registered_epoch is None else registered_epoch,
-            being_added=being_added,
+            being_added=False,
         )
     return verdict
 

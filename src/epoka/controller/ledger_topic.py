@@ -19,10 +19,10 @@ SETTINGS: Final = (("retention.ms", "604800000"), ("min.insync.replicas", "1"))
 
 
 class LedgerTopic:
-    def __init__(self, state: ControllerState) -> None:
+    def __init__(self, state: ControllerState, first_token: int = 0) -> None:
         self._state = state
         self._outbox = LedgerOutbox()
-        self._token = 0
+        self._token = first_token
 
     @property
     def wanted(self) -> bool:

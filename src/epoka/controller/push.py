@@ -43,8 +43,9 @@ MOST_QUEUED = 500
 """A longer queue is replaced by the whole state: a broker that can't be reached must not fill our memory."""
 SLOWEST_BYTES_PER_MS: Final = 250
 """A large request has as much longer to arrive: two hundred brokers may share one line of ours."""
-_FIRST_TOKEN: Final = 1 << 40
-"""Tokens of the ledger's requests count from 1; these never meet them."""
+TOKENS: Final = 1 << 40
+"""Every mandate counts from another multiple: a node may still hear answers to what it asked in its last one.
+Tokens of the ledger's requests are behind the middle."""
 
 
 class Offline(msgspec.Struct, frozen=True):
@@ -131,7 +132,7 @@ class Push:
         """Broker to the time of its next try, for those who could not be reached."""
         self._changes = _Changes()
         self._asked: dict[int, tuple[int, int]] = {}
-        self._next_token = _FIRST_TOKEN
+        self._next_token = TOKENS * controller_epoch
 
     @property
     def max_epoch(self) -> int:

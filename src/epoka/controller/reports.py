@@ -124,8 +124,11 @@ def _partition(
         kind = "leader"
     elif new.isr != old.isr:
         kind = "isr"
-    else:
+    elif (new.replicas, new.adding, new.removing) != (old.replicas, old.adding, old.removing):
         kind = "reassignment"
+    else:
+        # Only the partition epoch moves on; the refusal that it comes with is told by itself.
+        return None
     return LedgerEvent(
         kind=kind,
         rule=decision.rule,

@@ -491,6 +491,16 @@ def _produce_without_leading(stack: ExitStack) -> None:
 
 
 @mutant(
+    "refusal-without-trace",
+    "a refused proposal leaves the partition epoch as it was, so that a copy of it may still be taken",
+    "late-copies",
+    document="KIP-841",
+)
+def _refusal_without_trace(stack: ExitStack) -> None:
+    _replace(stack, alter_partition, "TAKEN_BACK", frozenset())
+
+
+@mutant(
     "registration-by-disk-alone",
     "whoever has the log directories of a broker counts as its next life, an earlier one too",
     "late-registrations",

@@ -149,6 +149,43 @@ def slow_proposals(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     )
 
 
+def late_copies(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A proposal is long on its way, so the leader says it again. That is refused, since the member is fenced
+    by then, and taken back. When the member is back and behind, the first copy arrives."""
+    at = rng.randrange(50, 250)
+    apart_ms = rng.randint(400, 500)
+    # Silent early enough to be fenced soon after it has caught up, and for long enough to be fenced at all.
+    silent = Step(at + rng.randrange(60, 200), "partition", "broker:3", "controller", ms=450, salt=_salt(rng))
+    again = _step(rng, rng.randrange(20, 160), "reset", "leader", other="controller")
+    behind = Step(again.at + 40, "partition", "broker:3", "leader", ms=rng.randint(600, 900), salt=_salt(rng))
+    steps = [
+        Step(at, "partition", "broker:3", "leader", ms=apart_ms, salt=_salt(rng)),
+        silent,
+        _step(
+            rng,
+            at + 100,
+            "ambush",
+            "",
+            350,
+            700,
+            message="AlterPartitionRequest",
+            disk="grows",
+            then=(again, behind),
+        ),
+    ]
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=0,
+        length_ms=2_000,
+        records=(60, 100),
+        settings={"replica_lag_time_max_ms": 300, "heartbeat_timeout_ms": 900, "heartbeat_interval_ms": 120},
+        controller={"session_timeout_ms": 400},
+    )
+
+
 def slow_answers(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     """The controller has added a member and the leader can't hear so, while that member falls behind."""
     at = rng.randrange(50, 250)
@@ -746,6 +783,7 @@ PROFILES: Final[dict[str, Profile]] = {
     "fenced-join": fenced_join,
     "slow-proposals": slow_proposals,
     "slow-answers": slow_answers,
+    "late-copies": late_copies,
     "role-changes": role_changes,
     "quick-returns": quick_returns,
     "lossy-leaders": lossy_leaders,

@@ -145,11 +145,11 @@ def isr_intervals(events: DataFrame) -> DataFrame:
 def _intervals(events: DataFrame, *kinds: str) -> DataFrame:
     """Each change until the next one of its partition, or until its topic was deleted."""
     changes = events.where(F.col("kind").isin(*kinds))
-    deleted = events.where("kind = 'topic-deleted'").drop("partition")
+    deleted = events.where("kind = 'topic-deleted'").select("run", "topic", "kind", "time_ms", "node", "event_id")
     ends = deleted.join(changes.select(*PARTITION).distinct(), ["run", "topic"])
     following = F.lead("time_ms").over(_in_order(*PARTITION))
     return (
-        changes.unionByName(ends)
+        changes.unionByName(ends, allowMissingColumns=True)
         .withColumn("from_ms", F.col("time_ms"))
         .withColumn("until_ms", F.coalesce(following, F.col("run_end_ms")))
         .where("kind <> 'topic-deleted'")
