@@ -28,9 +28,13 @@ TraceInit ==
     /\ lateOrder = Nothing /\ lateFetch = Nothing /\ shutdowns = {}
     /\ acked = {} /\ lossy = {} /\ excused = FALSE /\ granted = {} /\ memberOf = known /\ obeyedStale = FALSE
 
+\* Let go: fenced and stopping at once, when it leads nothing.
+Releasing(b) ==
+    \E p \in Without({b}, Active \ {b}) : Decide(p, known, fenced \union {b}, stopping \union {b}, greatest)
+
 \* One decision. A proposal may come from anywhere, but it must be one that the rules let through.
 Decision ==
-    \/ \E b \in Brokers : Unfencing(b) \/ Fencing(b) \/ Stopping(b)
+    \/ \E b \in Brokers : Unfencing(b) \/ Fencing(b) \/ Stopping(b) \/ Releasing(b)
     \/ Seeing(Observed[at + 1].known)
     \/ \E isr \in SUBSET Active : partition.leader \in isr /\ Accepting(isr)
 

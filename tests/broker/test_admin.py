@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from epoka.broker.api import HANDLERS
+from epoka.model.events import CONTROLLER
 from epoka.wire import codec
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import (
@@ -117,6 +118,18 @@ class TestMetadata:
 
 
 class TestTopics:
+    def delete(
+        self, world: World, *names: str, version: int, broker: int = 1
+    ) -> list[tuple[str | None, int]]:
+        """Delete topics by name; the names and errors of the answer."""
+        if version < 6:
+            request = delete_topics.DeleteTopicsRequest(topic_names=names)
+        else:
+            topics = tuple(delete_topics.DeleteTopicState(name=name) for name in names)
+            request = delete_topics.DeleteTopicsRequest(topics=topics)
+        answer = world.call(broker, request, version, control=broker == CONTROLLER)
+        return [(each.name, each.error_code) for each in answer.responses]
+
     def test_a_deleted_topic_is_gone_when_the_answer_comes(self, world):
         write(world, 1, "t", b"a")
         request = delete_topics.DeleteTopicsRequest(topics=(delete_topics.DeleteTopicState(name="t"),))
@@ -130,6 +143,42 @@ class TestTopics:
         world.call(1, request, 6)
         create_topic(world, "t", replication_factor=1)
         assert read(world, 1, "t") == []
+
+    @pytest.mark.parametrize("version", [1, 5, 6])
+    def test_a_deletion_that_comes_late_spares_the_topic_made_again_under_the_same_name(self, version):
+        world = World(2, request_timeout_ms=2_000)
+        create_topic(world, "t", assignment=(1, 2))
+        world.hold("DeleteTopicsRequest", sender=1)
+        assert self.delete(world, "t", version=version) == [("t", ErrorCode.REQUEST_TIMED_OUT)]
+        assert self.delete(world, "t", version=version, broker=2) == [("t", ErrorCode.NONE)]
+        create_topic(world, "t", assignment=(1, 2), broker=2)
+        write(world, 1, "t", b"precious")
+        world.release()
+        world.run(100)
+        assert world.partition("t") is not None
+        assert read(world, 1, "t") == [b"precious"]
+
+    @pytest.mark.parametrize("version", [1, 5, 6])
+    def test_topics_that_were_named_are_answered_by_name(self, world, version):
+        """One is there, one was never, and one is gone although this broker has not heard of it."""
+        create_topic(world, "gone", replication_factor=1)
+        world.hold("FetchMetadataResponse")
+        assert self.delete(world, "gone", version=6, broker=CONTROLLER) == [("gone", ErrorCode.NONE)]
+        assert self.delete(world, "t", "never", "gone", "t", version=version) == [
+            ("t", ErrorCode.NONE),
+            ("never", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            ("gone", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            ("t", ErrorCode.INVALID_REQUEST),
+        ]
+
+    def test_a_topic_is_deleted_by_its_id(self, world):
+        known, unknown = world.broker(1).image.topic("t").id, UUID(int=404)
+        topics = tuple(delete_topics.DeleteTopicState(topic_id=each) for each in (known, unknown))
+        answer = world.call(1, delete_topics.DeleteTopicsRequest(topics=topics), 6)
+        assert [(each.name, each.topic_id, each.error_code) for each in answer.responses] == [
+            ("t", known, ErrorCode.NONE),
+            (None, unknown, ErrorCode.UNKNOWN_TOPIC_ID),
+        ]
 
     def test_partitions_are_added(self, world):
         request = create_partitions.CreatePartitionsRequest(

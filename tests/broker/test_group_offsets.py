@@ -2,8 +2,10 @@
 
 from uuid import UUID
 
+import msgspec
+
 from epoka.broker.offsets_topic import TOPIC
-from epoka.model.image import partition_record
+from epoka.model.image import ClusterImage, partition_record
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import find_coordinator, offset_commit, offset_fetch
 from epoka.wire.messages.metadata_records import RemoveTopicRecord, TopicRecord
@@ -125,3 +127,46 @@ def test_an_offsets_topic_that_was_made_anew_has_its_coordinators():
         image.apply(record, image.offset + 1)
     core.apply(image.collected(), world.now)
     assert core.offsets.coordinator._registry.refusal("g") is None
+
+
+def snapshot_with_topic_made_anew(world: World, name: str) -> None:
+    """Broker 1 reads a snapshot in which another topic has the name; of the old one it says nothing."""
+    core = world.broker(1)
+    old, again = core.image.topic(name), UUID(int=4711)
+    records = [
+        msgspec.structs.replace(each, topic_id=again) if getattr(each, "topic_id", None) == old.id else each
+        for each in core.image.iter_records()
+    ]
+    image = ClusterImage()
+    core.replace_image(image, image.load(records, core.image.offset), world.now)
+
+
+def test_a_topic_made_anew_in_a_snapshot_has_no_commits_of_the_old_one():
+    world = World(1)
+    create_topic(world, "t", replication_factor=1)
+    create_topic(world, "other", replication_factor=1)
+    commit(world, coordinator(world, "g"), {("t", 0): 50, ("other", 0): 7})
+    snapshot_with_topic_made_anew(world, "t")
+    assert committed(world, 1, "t") == -1
+    assert committed(world, 1, "other") == 7
+
+
+def test_a_deletion_that_was_read_but_not_acted_on_is_not_lost_with_a_snapshot():
+    """As of a broker that is not registered: it reads on, and obeys nothing."""
+    world = World(1)
+    create_topic(world, "t", replication_factor=1)
+    commit(world, coordinator(world, "g"), {("t", 0): 50})
+    core = world.broker(1)
+    core.image.apply(RemoveTopicRecord(topic_id=core.image.topic("t").id), core.image.offset + 1)
+    records = [*core.image.iter_records(), TopicRecord(name="t", topic_id=UUID(int=4711))]
+    image = ClusterImage()
+    core.replace_image(image, image.load(records, core.image.offset + 1), world.now)
+    assert committed(world, 1, "t") == -1
+
+
+def test_an_offsets_topic_made_anew_in_a_snapshot_is_read_anew():
+    world = World(1)
+    create_topic(world, "t", replication_factor=1)
+    commit(world, coordinator(world, "g"), {("t", 0): 50})
+    snapshot_with_topic_made_anew(world, TOPIC)
+    assert committed(world, 1, "t") == -1

@@ -2,12 +2,13 @@
 
 import uuid
 
+import msgspec
 import pytest
 
 from epoka.broker.config import BrokerConfig, Listener
 from epoka.broker.core import BrokerCore
 from epoka.broker.lifecycle import LifeState
-from epoka.log.directory import LogDirectory
+from epoka.log.directory import GENERATION, LogDirectory, Marker
 from epoka.log.store import MemoryStore
 from epoka.model.events import Exit, Reply, Send, Stop, Wake
 from epoka.wire.error_codes import ErrorCode
@@ -22,7 +23,8 @@ class Life:
     """A broker core whose controller is the test."""
 
     def __init__(self, **settings) -> None:
-        directory = LogDirectory.open(MemoryStore(), cluster_id="c", node_id=1, now=0)
+        self.store = MemoryStore()
+        directory = LogDirectory.open(self.store, cluster_id="c", node_id=1, now=0)
         config = BrokerConfig(
             broker_id=1,
             cluster_id="c",
@@ -38,6 +40,10 @@ class Life:
         self.sent: list[Send] = []
         self.exit: Exit | None = None
         self.take(self.core.start(self.now))
+
+    def remembered(self) -> int:
+        """The generation that the next life finds on the disk."""
+        return msgspec.json.decode(self.store.read_all(GENERATION), type=Marker).broker_epoch
 
     def take(self, effects) -> None:
         for effect in effects:
@@ -132,6 +138,26 @@ class TestRegistration:
                 life.pass_time(110)
         assert life.exit is not None and "DUPLICATE_BROKER_REGISTRATION" in life.exit.reason
 
+    @pytest.mark.parametrize(("seen", "ends"), [(EPOCH - 1, False), (EPOCH, True), (EPOCH + 1, True)])
+    def test_ends_the_broker_when_its_disk_has_had_that_generation_before(self, seen, ends):
+        life = Life(last_broker_epoch=seen)
+        life.register()
+        assert (life.exit is not None) is ends
+        assert bool(life.sent) is not ends, "it neither reads that log nor beats"
+        if life.exit is not None:
+            assert not life.exit.clean and f"given generation {EPOCH} and has had {seen}" in life.exit.reason
+
+    @pytest.mark.parametrize(("again", "ends"), [(EPOCH - 1, True), (EPOCH, False), (EPOCH + 1, False)])
+    def test_never_takes_a_living_broker_back_to_an_earlier_generation(self, again, ends):
+        life = Life(last_broker_epoch=EPOCH - 2)
+        life.run()
+        life.pass_time(200)
+        life.answer(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        life.pass_time(100)
+        life.answer(BrokerRegistrationResponse(broker_epoch=again))
+        assert (life.exit is not None) is ends
+        assert life.remembered() == max(again, EPOCH)
+
 
 class TestHeartbeats:
     def test_run_through_starting_and_recovery_to_running(self):
@@ -176,6 +202,25 @@ class TestHeartbeats:
         life.pass_time(150)
         (send,) = life.pending(BrokerRegistrationRequest)
         assert send.message.incarnation_id == uuid.UUID(int=1)
+
+    def test_wait_while_the_broker_asks_for_its_place_again(self):
+        """Each of a stale generation would begin one more chain of registrations, and none would end."""
+        life = Life()
+        life.run()
+        life.pass_time(200)
+        life.answer(BrokerHeartbeatResponse(is_caught_up=True, is_fenced=True))
+        life.pass_time(10)
+        life.answer(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        for _ in range(5):
+            life.core.lifecycle.caught_up(life.now)
+            assert not life.pending(BrokerHeartbeatRequest)
+            life.pass_time(100)
+            life.answer(BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION))
+            assert not life.pending(BrokerRegistrationRequest)
+        life.pass_time(100)
+        life.answer(BrokerRegistrationResponse(broker_epoch=EPOCH + 1))
+        (send,) = life.pending(BrokerHeartbeatRequest)
+        assert send.message.broker_epoch == EPOCH + 1
 
 
 class TestContact:
@@ -232,6 +277,18 @@ class TestStopping:
         life = Life()
         life.take(life.core.handle(Stop(), life.now))
         assert life.exit is not None and life.exit.clean
+
+    def test_asks_with_the_new_generation_when_the_old_one_is_over(self):
+        life = Life()
+        life.run()
+        life.pass_time(200)
+        life.answer(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        life.take(life.core.handle(Stop(), life.now))
+        assert not life.pending(BrokerHeartbeatRequest)
+        life.pass_time(100)
+        life.answer(BrokerRegistrationResponse(broker_epoch=EPOCH + 1))
+        (send,) = life.pending(BrokerHeartbeatRequest)
+        assert send.message.want_shut_down and send.message.broker_epoch == EPOCH + 1
 
     def test_gives_up_when_nobody_grants_it(self):
         life = Life(controlled_shutdown_timeout_ms=1_000)

@@ -192,6 +192,17 @@ class TestFetch:
         news = world.call(1, fetch.FetchRequest(session_id=first.session_id, session_epoch=2), 13)
         assert values(news.responses[0].partitions[0]) == [b"a"]
 
+    def test_a_session_of_a_former_life_is_not_taken_for_one_of_this_life(self, world):
+        write(world, 1, "t", b"a", b"b")
+        before = world.call(1, fetch_request(world, "t", session_epoch=0), 13)
+        world.stop(1)
+        world.start_broker(1)
+        world.run_until(lambda: world.all_unfenced([1]))
+        somebody_else = world.call(1, fetch_request(world, "t", 1, session_epoch=0), 13)
+        assert somebody_else.session_id > 0
+        answer = world.call(1, fetch.FetchRequest(session_id=before.session_id, session_epoch=1), 13)
+        assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
     def test_a_log_that_parted_ways_is_told_where(self, world):
         write(world, 1, "t", b"a")
         answer = world.call(1, fetch_request(world, "t", 1, last_fetched_epoch=0), 13)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from epoka.model.events import Disconnected, Hangup, Peer, Registered, Report, Request, Respond, StorageFailed
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
+from epoka.wire.messages import alter_partition_reassignments as reassignments
 from epoka.wire.messages import create_topics, delete_topics
 from epoka.wire.messages import leader_and_isr as lai
 from epoka.wire.messages import stop_replica as sr
 from epoka.wire.messages import update_metadata as um
-from tests.broker.client import create_topic
-from tests.broker.world import HUNG_UP
+from tests.broker.client import create_topic, producing, write
+from tests.broker.world import CONTROLLER, HUNG_UP
 from tests.broker.zk_client import follows, leads
 from tests.broker.zk_world import ZkWorld
 
@@ -273,3 +275,105 @@ def test_a_topic_made_again_keeps_settings_that_came_before_it():
     world.release()
     world.run_until(lambda: leads(world, 3, "orders"))
     assert world.broker(3).replicas.by_name["orders", 0].min_isr == 2
+
+
+def test_a_topic_made_again_is_heard_of_though_the_log_of_the_old_one_cannot_be_deleted():
+    world = ZkWorld()
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    world.run_until(lambda: follows(world, 3, "orders"))
+    broker, again = world.broker(3), UUID(int=4711)
+    broker.replicas.logs.checkpoint()
+    world.stores[3].fail_writes = True
+    row = um.UpdateMetadataPartitionState(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3))
+    request = um.UpdateMetadataRequest(
+        controller_id=100,
+        controller_epoch=CONTROLLER_EPOCH,
+        live_brokers=live_brokers(world),
+        topic_states=(
+            um.UpdateMetadataTopicState(topic_name="orders", topic_id=again, partition_states=(row,)),
+        ),
+    )
+    assert world.call(3, request, 8, control=True).error_code == ErrorCode.NONE
+    assert broker.image.topic("orders").id == again
+    assert broker.replicas.offline_reason is not None
+    assert ("orders", 0) not in broker.replicas.by_name
+
+
+@pytest.mark.parametrize("level", [FeatureLevel.GENERATIONS, FeatureLevel.FETCH_EPOCHS])
+def test_a_broker_that_a_partition_was_taken_from_gives_it_up_though_nobody_tells_it_to(level):
+    """Its StopReplica was the former controller's to send."""
+    world = ZkWorld(level=level)
+    create_topic(world, "orders", assignment=(3, 1, 2))
+    write(world, 3, "orders", b"a")
+    world.run(600)
+    partition = reassignments.ReassignablePartition(partition_index=0, replicas=(1, 2))
+    topic = reassignments.ReassignableTopic(name="orders", partitions=(partition,))
+    request = reassignments.AlterPartitionReassignmentsRequest(timeout_ms=1000, topics=(topic,))
+    world.holding = lambda frm, to, message: frm == CONTROLLER and to == 3
+    world.call(CONTROLLER, request, 0, control=True)
+    world.run(3)
+    world.nodes[CONTROLLER].alive = False
+    world.held, world.holding = [], None
+    world.start_controller()
+    world.run_until(lambda: ("orders", 0) not in world.broker(3).replicas.by_name)
+    assert ("orders", 0) not in world.broker(3).replicas.logs.logs
+
+
+@pytest.mark.parametrize("level", [FeatureLevel.HEARTBEATS, FeatureLevel.SHARED_UPDATES])
+def test_what_metadata_has_undone_is_not_proposed_again(level):
+    """IsrChange has no partition epoch by which the controller could tell."""
+    world = ZkWorld(level=level, request_timeout_ms=6000)
+    create_topic(world, "orders", assignment=(1, 3, 2), min_insync_replicas="1")
+    world.isolate(2, 1)
+    producing(world, 1, "orders", b"0")
+    world.run_until(lambda: set(world.partition("orders").isr) == {1, 3})
+    sent: list[Any] = []
+
+    def first_is_lost(frm: int, to: int, message: Any) -> bool:
+        if type(message).__name__ == "IsrChangeRequest":
+            sent.append(message)
+        return len(sent) == 1 and message is sent[0]
+
+    world.holding = first_is_lost
+    world.heal()
+    world.run_until(lambda: bool(sent))
+    for other in (1, 2, CONTROLLER):
+        world.isolate(3, other)
+    world.isolate(2, 1)
+    leadership = world.broker(1).replicas.by_name["orders", 0].leadership
+    world.run_until(lambda: leadership.isr == (1,))
+    world.heal()
+    world.isolate(2, 1)
+    world.isolate(3, 1)
+    world.held = []
+    world.run(10_000)
+    assert len(sent) == 1
+    assert world.partition("orders").isr == (1,)
+
+
+def test_what_a_replaced_controller_refused_is_asked_again():
+    """It does not know the topic; the present one does, and has nothing new to say of it."""
+    world = ZkWorld(request_timeout_ms=600)
+    replaced = world.nodes[CONTROLLER]
+    world.start_controller()
+    present = world.nodes[CONTROLLER]
+    world.run(500)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    world.run(100)
+    world.isolate(3, 1)
+    world.isolate(3, 2)
+    answers = producing(world, 1, "orders", b"a")
+    asked: list[Any] = []
+
+    def to_the_replaced_one(frm: int, to: int, message: Any) -> bool:
+        if type(message).__name__ == "AlterPartitionRequest":
+            asked.append(message)
+            world.nodes[CONTROLLER] = present if len(asked) > 1 else replaced
+        return False
+
+    world.holding = to_the_replaced_one
+    world.run_until(lambda: bool(asked))
+    world.run(3)
+    world.nodes[CONTROLLER] = present
+    world.run_until(lambda: world.partition("orders").isr == (1, 2) and bool(answers))
+    assert len(asked) == 2

@@ -129,6 +129,7 @@ class World:
             ),
             directory_ids=(directory.directory_id,),
             previous_broker_epoch=directory.previous_generation,
+            last_broker_epoch=directory.last_generation,
             **self.settings,
         )
         members = itertools.count(1)

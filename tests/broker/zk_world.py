@@ -136,6 +136,7 @@ class ZkWorld(World):
                 Listener("CONTROL", "host", 9100 + broker_id),
             ),
             directory_ids=(directory.directory_id,),
+            last_broker_epoch=directory.last_generation,
             **self.settings,
         )
         members = itertools.count(1)

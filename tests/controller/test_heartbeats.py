@@ -197,6 +197,28 @@ def test_below_eligible_isr_a_shutdown_is_not_persisted() -> None:
     assert office.propose("t", [2, 1], version=1).error_code == ErrorCode.NONE, "what KIP-841 is about"
 
 
+@pytest.mark.parametrize("level", [each for each in FeatureLevel if each >= FeatureLevel.HEARTBEATS])
+@pytest.mark.parametrize("before", ["leads", "follows", "is fenced"])
+def test_a_broker_that_was_let_go_comes_back_in_its_next_life_only(level: FeatureLevel, before: str) -> None:
+    """A heartbeat from before its shutdown may arrive when it has long ended."""
+    office = Office(level)
+    office.join(1, 2)
+    office.create("t", [1] if before == "leads" else [2, 1], unclean_leader_election_enable="true")
+    if before == "is fenced":
+        office.fence(1)
+    while not office.stop(1).should_shut_down:
+        office.heartbeat(2)
+    office.fence(2)
+    leader, end = office.partition("t").leader, office.image.offset
+    assert office.heartbeat(1).is_fenced and fenced(office, 1), "the late one"
+    office.restart()
+    assert office.heartbeat(1).is_fenced and fenced(office, 1), "another, at the next controller"
+    assert office.stop(1).should_shut_down, "it never heard that it may go"
+    assert (office.partition("t").leader, office.image.offset) == (leader, end)
+    office.join(1, life=2)
+    assert not stopping(office, 1) and office.partition("t").leader == 1
+
+
 @pytest.mark.parametrize(("silence_ms", "gone"), [(-1, False), (0, False), (1, True)])
 def test_silence_of_exactly_the_timeout_is_borne(silence_ms: int, gone: bool) -> None:
     office = Office()

@@ -225,3 +225,15 @@ def test_unregistering_takes_the_broker_out_of_everything() -> None:
 def test_unregistering_an_unknown_broker_is_an_error() -> None:
     response = Office().ask(UnregisterBrokerRequest(broker_id=7))
     assert response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("beyond", "error"), [(0, ErrorCode.NONE), (1, ErrorCode.INVALID_REGISTRATION)])
+def test_a_disk_that_has_lived_by_another_log_is_refused(known: bool, beyond: int, error: ErrorCode) -> None:
+    office = Office()
+    office.join(*((1, 2) if known else (2,)))
+    highest, end = office.epoch(1) if known else office.image.offset, office.image.offset
+    office.now += TIMEOUT_MS + 1
+    response = office.register(1, life=2, last_broker_epoch=highest + beyond)
+    assert response.error_code == error
+    assert (office.image.offset == end) is (error != ErrorCode.NONE), "nor does the log grow by it"

@@ -47,6 +47,22 @@ def test_an_append_survives_a_loss_of_power() -> None:
     assert contents(StoredMetadataLog(store)) == [b"one"]
 
 
+def test_what_a_killed_process_left_unflushed_is_flushed_before_it_is_read() -> None:
+    store = MemoryStore()
+    StoredMetadataLog(store).append([b"one"])
+    store.open(FIRST_FILE).append([encode_batch(1, [b"two"])])
+    assert contents(StoredMetadataLog(store)) == [b"one", b"two"]
+    store.crash(None)
+    assert contents(StoredMetadataLog(store)) == [b"one", b"two"]
+
+
+def test_a_log_that_cannot_be_flushed_is_not_opened() -> None:
+    store = MemoryStore("metadata-folder")
+    store.fail_flushes = True
+    with pytest.raises(MetadataLogFailed, match="metadata-folder"):
+        StoredMetadataLog(store)
+
+
 def test_records_are_read_from_any_offset(store: Store) -> None:
     log = StoredMetadataLog(store)
     log.append([b"aa", b"bb", b"cc"])

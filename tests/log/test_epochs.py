@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 
 from epoka.log import EpochHistory, LogConfig, Store
@@ -117,3 +119,27 @@ def test_a_new_leader_may_begin_an_epoch_before_it_writes(store: Store) -> None:
     assert log.end_offset_for_epoch(1) == (1, 1)
     assert log.end_offset_for_epoch(5) == (5, 1)
     assert not log.begin_epoch(4)
+
+
+def test_of_two_threads_that_save_the_later_one_has_the_last_word(
+    history: EpochHistory, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = store.replace
+
+    def truncate() -> None:
+        history.truncate_from_end(25)
+        history.save(always=True)
+
+    truncation = Thread(target=truncate)
+
+    def slow_replace(name: str, content: bytes) -> None:
+        if truncation.ident is None:
+            truncation.start()
+            # It has to wait for this one; if it did not, it would be over now.
+            truncation.join(0.1)
+        replace(name, content)
+
+    monkeypatch.setattr(store, "replace", slow_replace)
+    history.save()
+    truncation.join(30)
+    assert store.read_all("leader-epoch-checkpoint") == b"0\n2\n1 0\n3 10\n"

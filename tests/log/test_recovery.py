@@ -126,6 +126,20 @@ def test_a_sealed_segment_that_lost_its_end_takes_the_ones_behind_it_along(store
     assert str(middle) in again.recovery.cut.reason
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("batches", [5, 40])
+def test_an_empty_segment_within_another_hides_nothing(store: Store, clean: bool, batches: int) -> None:
+    log = filled(store, batches)
+    log.close()
+    for base in (2, 4):
+        store.open(f"{base:020d}.log").close()
+    again = open_log(store, CONFIG, recovery_point=batches, clean=clean)
+    assert again.segment_bases == log.segment_bases
+    assert again.recovery.cut is None
+    assert len(values_in(again)) == again.end_offset == batches
+    assert not store.exists(f"{2:020d}.log") and not store.exists(f"{4:020d}.log")
+
+
 def test_what_a_killed_process_left_unflushed_is_flushed_by_the_next() -> None:
     store = MemoryStore()
     filled(store, 5)

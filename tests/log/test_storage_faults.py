@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from epoka.log import FileStore, LogConfig, MemoryStore, Refused, StorageError, Store
+from epoka.log.store import FileBlob, MemoryBlob
 from epoka.wire.error_codes import ErrorCode
 from tests.log.logs import append, append_sequence, open_log, try_append, values_in
 
@@ -171,6 +173,90 @@ def test_flushing_the_sealed_segments_moves_the_recovery_point_to_the_active_one
     assert not log.flush_sealed()
     store.crash()
     assert open_log(store, recovery_point=2).end_offset == 2
+
+
+def during_the_first_flush(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Does something between the flush of a blob and what follows, as another thread may."""
+    acts = [act]
+
+    def interrupt(flush: Callable[[Any], None]) -> Callable[[Any], None]:
+        def flush_and_act(blob: Any) -> None:
+            flush(blob)
+            if acts:
+                acts.pop()()
+
+        return flush_and_act
+
+    for kind in (FileBlob, MemoryBlob):
+        monkeypatch.setattr(kind, "flush", interrupt(kind.flush))
+
+
+def test_a_segment_that_was_cut_off_during_a_flush_does_not_come_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(store, LogConfig(segment_bytes=300))
+    for _ in range(5):
+        append(log, b"x" * 150)
+    during_the_first_flush(monkeypatch, lambda: log.truncate_to(1))
+    log.flush_sealed()
+    assert log.segment_bases == [0, 1]
+    assert [name for name in store.names() if name[:20].isdigit() and int(name[:20]) > 1] == []
+    log.config = LogConfig(segment_bytes=30_000)
+    for _ in range(5):
+        append(log, b"y" * 150)
+    log.close()
+    assert open_log(store, recovery_point=log.recovery_point, clean=True).end_offset == 6
+
+
+def test_a_log_that_is_emptied_during_a_flush_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(store, LogConfig(segment_bytes=300))
+    for _ in range(4):
+        append(log, b"x" * 150)
+    during_the_first_flush(monkeypatch, lambda: log.truncate_fully(0))
+    log.flush_sealed()
+    assert log.failure is None
+    assert [name for name in store.names() if name.endswith(".log")] == [f"{0:020d}.log"]
+    assert append(log, b"y").base_offset == 0
+
+
+def test_a_partition_made_again_during_a_flush_gets_no_segment_of_the_deleted_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(store.folder("t-0"), LogConfig(segment_bytes=300))
+    for _ in range(4):
+        append(log, b"x" * 150, epoch=3)
+
+    def make_again() -> None:
+        log.close(clean=False)
+        store.delete_folder("t-0")
+        open_log(store.folder("t-0"))
+
+    during_the_first_flush(monkeypatch, make_again)
+    log.flush_sealed()
+    assert store.folder("t-0").names() == [f"{0:020d}.log"]
+
+
+def test_what_is_written_after_a_truncation_during_a_flush_does_not_count_as_flushed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    log = open_log(store, LogConfig(segment_bytes=1000))
+    for _ in range(8):
+        append(log, b"x" * 150)
+    assert log.segment_bases == [0, 4]
+
+    def cut_and_go_on() -> None:
+        log.truncate_to(1)
+        for _ in range(3):
+            append(log, b"y" * 150)
+
+    during_the_first_flush(monkeypatch, cut_and_go_on)
+    log.flush_sealed()
+    assert log.recovery_point <= 1
+    log.flush()
+    assert log.recovery_point == 4
+    store.crash()
+    assert open_log(store, recovery_point=4).end_offset == 4
 
 
 def test_an_append_that_must_be_flushed_is_refused_when_the_flush_fails() -> None:

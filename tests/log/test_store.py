@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -73,6 +75,26 @@ def test_replace_puts_the_new_content_in_place_of_the_old(store: Store) -> None:
     store.replace("c", b"old")
     store.replace("c", b"new")
     assert store.read_all("c") == b"new"
+    assert store.names() == ["c"]
+
+
+def test_two_threads_may_replace_the_same_name_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync = os.fsync
+    other = Thread(target=store.replace, args=("c", b"other"))
+
+    def slow_fsync(descriptor: int) -> None:
+        if other.ident is None:
+            other.start()
+            # It has to wait for this one; if it did not, it would be over now.
+            other.join(0.1)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow_fsync)
+    store.replace("c", b"one")
+    if other.ident is None:
+        other.start()
+    other.join(30)
+    assert store.read_all("c") == b"other"
     assert store.names() == ["c"]
 
 

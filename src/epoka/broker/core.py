@@ -72,7 +72,7 @@ class BrokerCore:
         self.replicas = Replicas(self, logs)
         self.following = Following(self)
         self.isr_changes = IsrChanges(self)
-        self.sessions = FetchSessions(config.fetch_session_slots)
+        self.sessions = FetchSessions(config.fetch_session_slots, config.incarnation_id)
         self.producer_ids = ProducerIds(self)
         self.creating: set[str] = set()
         """Topics that this broker has asked the controller to make."""
@@ -279,7 +279,11 @@ class BrokerCore:
         )
 
     def replace_image(self, image: ClusterImage, delta: Delta, now: int) -> None:
-        """A snapshot: whatever the new image does not know any more is gone."""
+        """A snapshot: whatever the new image does not know any more is gone, though no record says so."""
+        gone = [topic for topic in self.image.topics() if image.topic(topic.id) is None]
+        # What was read and not acted on, because this life was not registered, is in neither image.
+        gone += self.image.collected().deleted_topics
+        delta = msgspec.structs.replace(delta, deleted_topics=tuple(gone))
         self.image = image
         self.replicas.replace_all(now)
         self.apply(delta, now)

@@ -2,9 +2,14 @@
 
 The cache is bounded. When it is full a session that nobody used for two minutes makes room; if there is none,
 the consumer gets session id 0 and goes on with full fetches.
+
+Where ids begin comes from the incarnation: a consumer that goes on with a session of the life before must not
+be served from one of this life.
 """
 
 from __future__ import annotations
+
+import uuid
 
 import msgspec
 
@@ -14,6 +19,7 @@ from epoka.wire.messages.fetch import FetchPartition, FetchRequest
 IDLE_MS = 120_000
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
+MAX_ID = 0x7FFFFFFF
 
 Key = tuple[object, int]
 """Topic (by id, or by name in old versions) and partition index."""
@@ -69,10 +75,10 @@ class Fetching(msgspec.Struct, frozen=True):
 
 
 class FetchSessions:
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, incarnation_id: uuid.UUID) -> None:
         self.slots = slots
         self._sessions: dict[int, FetchSession] = {}
-        self._next_id = 1
+        self._next_id = incarnation_id.int % MAX_ID + 1
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -105,7 +111,7 @@ class FetchSessions:
                 return None
             del self._sessions[oldest.session_id]
         session = FetchSession(self._next_id, by_id)
-        self._next_id = self._next_id % 0x7FFFFFFF + 1
+        self._next_id = self._next_id % MAX_ID + 1
         self._used(session, now)
         return session
 

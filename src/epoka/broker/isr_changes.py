@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from epoka.broker.core import BrokerCore
 
 RETRY_MS = 50
+UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+UNKNOWN_RETRY_MS = 500
 MOST_PARTITIONS = 5_000
 RECOVERED = 0
 
@@ -152,7 +154,14 @@ class IsrChanges:
         if outcome.committed:
             replica.partition_epoch = leadership.partition_epoch
             self.core.replicas.advance_high_watermark(replica, now)
+        self._ask_somebody_who_knows(replica, answer.error_code, now)
         return outcome.retry
+
+    def _ask_somebody_who_knows(self, replica: Replica, error: int, now: int) -> None:
+        """A partition that a controller does not know may be gone, and we shall hear so; or that controller
+        was replaced before it was made, and the present one has nothing new to tell us."""
+        if error in UNKNOWN:
+            self.core.deadlines.at(now + UNKNOWN_RETRY_MS, lambda _: self.submit(replica))
 
     # Below `heartbeats`: the leader writes.
 
@@ -240,6 +249,7 @@ class IsrChanges:
             if leadership is not None and result.error_code != ErrorCode.NONE:
                 # Waits for metadata, or takes the proposal back.
                 leadership.settle(proposal, ErrorCode.of(result.error_code), -1, -1, ())
+                self._ask_somebody_who_knows(replica, result.error_code, now)
         self._send()
 
     def _pause(self, now: int) -> None:

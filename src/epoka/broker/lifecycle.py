@@ -61,6 +61,8 @@ class Lifecycle:
         """When the controller was asked what it has answered last."""
         self.self_fenced = False
         self._began_ms = -1
+        self._registering = False
+        """From asking for a generation until there is one. Heartbeats wait: the old one is over."""
         self._in_flight = False
         self._immediate = False
         self._beat = 0
@@ -73,6 +75,7 @@ class Lifecycle:
 
     def start(self, now: int) -> None:
         self._began_ms = now
+        self._registering = True
         self._register(now)
 
     def _register(self, now: int) -> None:
@@ -108,11 +111,9 @@ class Lifecycle:
             return
         error = ErrorCode.NETWORK_EXCEPTION if reply is None else ErrorCode.of(reply.error_code)
         if reply is not None and error is ErrorCode.NONE:
-            self.broker_epoch = reply.broker_epoch
-            # Before the first heartbeat: who is unfenced is known by the disk. Without, the next life has to
-            # wait for the end of this one's session.
-            with suppress(StorageError):
-                self.core.replicas.logs.remember(self.broker_epoch)
+            self._registering = False
+            if not self._take_generation(reply.broker_epoch, now):
+                return
             self._contact(asked_ms, now)
             self.core.feed.start(now)
             self._heartbeat(now)
@@ -127,6 +128,29 @@ class Lifecycle:
             self._end(now, clean=False, reason=f"{self._who()} was not registered in time: {error.name}")
         else:
             self.core.deadlines.at(now + REGISTRATION_RETRY_MS, self._register)
+
+    def _take_generation(self, epoch: int, now: int) -> bool:
+        """Live as this generation, unless whoever gave it does not know of those that we have had.
+
+        Generations only rise, so that is another log, or one that has lost its end. It has not heard of our
+        topics either, and their logs would go as strays. The disk keeps the generation it knows, or the next
+        life would believe the one after this.
+        """
+        before = self.core.config.last_broker_epoch
+        if epoch <= before or epoch < self.broker_epoch:
+            had = max(before, self.broker_epoch)
+            reason = (
+                f"{self._who()} was given generation {epoch} and has had {had} before: "
+                "the cluster's metadata is not what this broker has lived by, or has lost its end"
+            )
+            self._end(now, clean=False, reason=reason)
+            return False
+        self.broker_epoch = epoch
+        # Before the first heartbeat: who is unfenced is known by the disk. Without, the next life has to
+        # wait for the end of this one's session.
+        with suppress(StorageError):
+            self.core.replicas.logs.remember(epoch)
+        return True
 
     def _who(self) -> str:
         return f"broker {self.core.config.broker_id} of cluster {self.core.config.cluster_id}"
@@ -154,7 +178,7 @@ class Lifecycle:
             self._heartbeat(now)
 
     def _heartbeat(self, now: int) -> None:
-        if self._in_flight or self.state is LifeState.ENDED:
+        if self._in_flight or self._registering or self.state is LifeState.ENDED:
             return
         self._in_flight = True
         self._beat += 1
@@ -187,6 +211,7 @@ class Lifecycle:
             # Another incarnation has our id, or we were unregistered: our generation is over. The same
             # incarnation asks for its place again; if somebody else lives under the id, it is refused.
             self._note("stale", now, error=error.name)
+            self._registering = True
             self.core.deadlines.at(now + REGISTRATION_RETRY_MS, self._register)
             return
         if error is not ErrorCode.NONE:

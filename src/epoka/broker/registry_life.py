@@ -50,7 +50,8 @@ class RegistryLife(Lifecycle):
         """A life has begun, or another one: whoever was told of the last one must be told again."""
         if epoch <= self.broker_epoch or self.state is LifeState.ENDED:
             return
-        self.broker_epoch = epoch
+        if not self._take_generation(epoch, now):
+            return
         self._note("registered", now)
         if self._beats:
             self.beat_now(now)

@@ -88,9 +88,8 @@ class Replicas:
     def apply(self, delta: Delta, now: int) -> None:
         image = self.core.image
         # In zookeeper mode StopReplica says what to delete.
-        for topic in () if self.core.config.zookeeper else delta.deleted_topics:
-            for replica in [each for each in self.by_key.values() if each.topic_id == topic.id]:
-                self._remove(replica)
+        if not self.core.config.zookeeper:
+            self.forget(delta.deleted_topics)
         for resource_type, name in delta.changed_configs:
             if resource_type == TOPIC_RESOURCE:
                 self._reconfigure((name,), now)
@@ -112,9 +111,9 @@ class Replicas:
 
     def replace_all(self, now: int) -> None:
         """A whole new image: drop what it does not know; the caller applies its partitions after this."""
-        for replica in list(self.by_key.values()):
-            if self.core.image.topic(replica.topic_id) is None:
-                self._remove(replica)
+        self._remove_all(
+            each for each in self.by_key.values() if self.core.image.topic(each.topic_id) is None
+        )
         # It names the settings that are, and not those that were taken back.
         self._reconfigure(self._topics(), now)
 
@@ -171,6 +170,15 @@ class Replicas:
         self._retire(replica)
         self.logs.delete(replica.topic, replica.index)
 
+    def _remove_all(self, gone: Iterable[Replica]) -> None:
+        """Remove replicas of topics that are gone. A log that cannot be deleted keeps nothing else from being
+        done: metadata has to be followed all the more."""
+        for replica in list(gone):
+            try:
+                self._remove(replica)
+            except StorageError as error:
+                self.storage_failed(str(error), self.core.now)
+
     def _retire(self, replica: Replica) -> None:
         self.core.following.leave(replica)
         replica.leadership = None
@@ -193,8 +201,7 @@ class Replicas:
     def forget(self, topics: Iterable[Topic]) -> None:
         """Topics that are no more, or are others under the same name."""
         for topic in topics:
-            for replica in [each for each in self.by_key.values() if each.topic_id == topic.id]:
-                self._remove(replica)
+            self._remove_all(each for each in self.by_key.values() if each.topic_id == topic.id)
 
     def rekey(self, topic: str, topic_id: uuid.UUID, now: int) -> None:
         """The real id of a topic that was known by its name alone."""
@@ -357,7 +364,9 @@ class Replicas:
     def _check_lag(self, now: int) -> None:
         for replica in list(self.by_key.values()):
             leadership = replica.leadership
-            if leadership is not None and leadership.propose_shrink(
+            if leadership is None:
+                continue
+            if leadership.propose_shrink(
                 replica.log.end_offset,
                 now,
                 self.core.config.replica_lag_time_max_ms,
@@ -365,6 +374,8 @@ class Replicas:
             ):
                 self._tell_proposal(replica, leadership.told_lag(now), now)
                 self.core.isr_changes.submit(replica)
+            # Who is no member holds the high watermark only for as long.
+            self.advance_high_watermark(replica, now)
         self._check_lag_later(now)
 
     def _tell_proposal(self, replica: Replica, reason: str, now: int) -> None:

@@ -2,7 +2,8 @@
 
 It is let go when it leads nothing and every active broker has read the log far enough to know that, so
 nobody goes on fetching from it. From `eligible-isr` on the shutdown is a record: leaders learn of it, a new
-controller finds it, and only the broker's next life ends it (KIP-841). Below that it is soft state.
+controller finds it, and only the broker's next life ends it (KIP-841). Below that it is soft state. That
+it was let go is a record at every level: a heartbeat that comes late must not bring it back.
 """
 
 from __future__ import annotations
@@ -48,6 +49,18 @@ def may_go(state: ControllerState, broker: BrokerRegistration) -> bool:
         return False
     lowest = state.lowest_active_offset(leaving=broker.id)
     return lowest is None or session.shutdown_offset <= lowest
+
+
+def release(state: ControllerState, broker: BrokerRegistration) -> list[MetadataRecord]:
+    """The broker is fenced, and on record as stopping: it can't be unfenced in this life."""
+    if broker.fenced and broker.in_controlled_shutdown:
+        return []
+    return [
+        *leave_all(state, broker.id),
+        BrokerRegistrationChangeRecord(
+            broker_id=broker.id, broker_epoch=broker.epoch, fenced=1, in_controlled_shutdown=1
+        ),
+    ]
 
 
 def untold(state: ControllerState, broker: BrokerRegistration) -> list[LedgerEvent]:

@@ -70,7 +70,8 @@ def next_standing(
 ) -> Standing:
     """The transition table. A broker is unfenced only when it has read its own registration."""
     if broker.fenced:
-        if request.want_shut_down:
+        # Whoever has asked to go never asks to stay: without the wish it is a late heartbeat.
+        if request.want_shut_down or broker.in_controlled_shutdown:
             return Standing.RELEASED
         wants_in = not request.want_fence and not _has_no_disk(broker, request)
         if wants_in and request.current_metadata_offset >= broker.epoch:
@@ -99,8 +100,9 @@ def _steps(
         return unfence(state, broker), "heartbeat.generation", "caught up with its own registration"
     if standing is Standing.STOPPING:
         return controlled_shutdown.steps(state, broker), "shutdown.generation", "controlled shutdown"
-    if standing is Standing.RELEASED and not broker.fenced:
-        return fence(state, broker), "shutdown.generation", "controlled shutdown granted"
+    if standing is Standing.RELEASED:
+        released = controlled_shutdown.release(state, broker)
+        return released, "shutdown.generation", "controlled shutdown granted"
     if standing is Standing.FENCED and not broker.fenced:
         return fence(state, broker), "heartbeat.generation", "the broker wants to be fenced"
     return [], "", ""

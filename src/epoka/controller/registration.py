@@ -29,6 +29,7 @@ _RESERVED_LOG_DIRS = 100
 def on_broker_registration(state: ControllerState, request: BrokerRegistrationRequest, now: int) -> Decision:
     for verdict in (
         state.rules.ask(fencing.registration.cluster, request.cluster_id, state.cluster_id),
+        _generation(state, request),
         _incarnation(state, request, now),
         _broker_id(request),
         _log_dirs(state, request),
@@ -76,6 +77,18 @@ def _incarnation(state: ControllerState, request: BrokerRegistrationRequest, now
         has_its_disk=known is not None
         and known.log_dirs == tuple(request.log_dirs)
         and known.epoch == request.last_broker_epoch,
+    )
+
+
+def _generation(state: ControllerState, request: BrokerRegistrationRequest) -> Verdict:
+    """Generations are offsets of this log: a disk with a later one has lived by another, and would take its
+    topics for deleted. Refused before it is registered, because registrations make the log longer."""
+    known = state.registered_epoch(request.broker_id)
+    highest = state.image.offset if known is None else known
+    if request.last_broker_epoch <= highest:
+        return Verdict("registration.valid")
+    return _invalid(
+        f"generation {request.last_broker_epoch}", f"{highest} or less", "the disk has lived by another log"
     )
 
 

@@ -78,6 +78,9 @@ class StoredMetadataLog:
             if not self._segments:
                 self._segments.append(self._start_offset)
             self._blob: Blob = store.open(_log_name(self._segments[-1]))
+            # The process before may have been killed between write and flush. Brokers act on what they are
+            # told of the tail, so it must last.
+            self._blob.flush()
         except StorageError as error:
             raise MetadataLogFailed(f"{self._place}: {error}") from error
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
+from threading import Lock
 
 from epoka.log.store import StorageError, Store
 
@@ -22,13 +23,14 @@ NO_OFFSET = -1
 
 
 class EpochHistory:
-    __slots__ = ("_dirty", "_epochs", "_starts", "_store")
+    __slots__ = ("_dirty", "_epochs", "_saving", "_starts", "_store")
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self._dirty = False
+        self._saving = Lock()
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(list(zip(self._epochs, self._starts)))
@@ -61,16 +63,20 @@ class EpochHistory:
         return True
 
     def save(self, *, always: bool = False) -> None:
-        if not self._dirty and not always:
-            return
-        lines = ["0", str(len(self._epochs))]
-        lines += [f"{epoch} {start}" for epoch, start in zip(self._epochs, self._starts)]
-        self._dirty = False
-        try:
-            self._store.replace(CHECKPOINT, ("\n".join(lines) + "\n").encode())
-        except StorageError:
-            self._dirty = True
-            raise
+        """Writes the checkpoint if it is out of date. A flush may do so in another thread than a truncation:
+        one waits for the other, so that what is written last is what was known last."""
+        with self._saving:
+            if not self._dirty and not always:
+                return
+            # Cleared first: an epoch that begins meanwhile may miss this checkpoint, but not the next.
+            self._dirty = False
+            entries = list(self)
+            lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
+            try:
+                self._store.replace(CHECKPOINT, ("\n".join(lines) + "\n").encode())
+            except StorageError:
+                self._dirty = True
+                raise
 
     def begin(self, epoch: int, start_offset: int) -> bool:
         """Says that `epoch` begins at `start_offset`; False if a later epoch is already known."""

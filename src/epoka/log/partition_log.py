@@ -78,6 +78,7 @@ class PartitionLog:
         "_active",
         "_bases",
         "_failure",
+        "_interruptions",
         "_lock",
         "_now",
         "_on_recovery_point_lowered",
@@ -110,6 +111,8 @@ class PartitionLog:
         """The offset that the next record gets. This and the next are read everywhere and set here alone."""
         self.log_start_offset = 0
         self._recovery_point = 0
+        self._interruptions = 0
+        """How often the log was truncated or closed, which a flush in another thread has to notice."""
         self._failure: str | None = None
         self._lock = threading.RLock()
         self._now = 0
@@ -404,8 +407,8 @@ class PartitionLog:
             if old.size == 0 and old.base_offset == base_offset:
                 return old
             self.producers.take_snapshot(self.end_offset)
+            # The file is made here, so that a full disk refuses the append before anything changed.
             fresh = Segment(self._store, base_offset, self.config.index_interval_bytes, now=now)
-            fresh.blob  # noqa: B018  opened here, so that a full disk refuses the append before anything changed
             fresh.load()
             old.seal()
             self._set_segments([*self._segments, fresh])
@@ -547,9 +550,8 @@ class PartitionLog:
             kept = [segment for segment in self._segments if segment.base_offset <= offset]
             cut = kept[-1].position_of(offset)
             # Where the log will end, not where it was asked to: what lies between is written anew, unflushed.
-            self._lower_recovery_point(kept[-1].end_before(cut))
+            self._before_truncation(kept[-1].end_before(cut))
             for segment in reversed(self._segments[len(kept) :]):
-                segment.close()
                 segment.delete()
             self._set_segments(kept)
             self._active.truncate_at(cut)
@@ -563,14 +565,13 @@ class PartitionLog:
     def truncate_fully(self, start_offset: int) -> None:
         """Throws everything away; the log goes on at `start_offset`."""
         with self._lock:
-            self._lower_recovery_point(start_offset)
+            self._before_truncation(start_offset)
             self._start_over(start_offset)
             self._after_truncation()
 
     def _start_over(self, start_offset: int) -> None:
         self._store.replace(START_OFFSET_FILE, str(start_offset).encode())
         for segment in reversed(self._segments):
-            segment.close()
             segment.delete()
         fresh = Segment(self._store, start_offset, self.config.index_interval_bytes, now=self._now)
         fresh.load()
@@ -592,7 +593,8 @@ class PartitionLog:
         self._load_producers(self._now)
         self._segment_born_ms = self._birth_of(self._active, self._now)
 
-    def _lower_recovery_point(self, offset: int) -> None:
+    def _before_truncation(self, offset: int) -> None:
+        self._interruptions += 1
         if offset < self._recovery_point:
             self._recovery_point = offset
             if self._on_recovery_point_lowered is not None:
@@ -639,7 +641,11 @@ class PartitionLog:
             return None
         # A record may only go once the later one of its key cannot be lost any more.
         self.flush_sealed()
-        segments = self._segments
+        with self._lock:
+            segments = self._segments
+            if self._recovery_point < segments[-1].base_offset:
+                # A truncation came into the flush, or another segment was sealed since: the next time, then.
+                return None
         chosen = compaction.plan(
             segments, self.config, compaction.load_state(self._store), now=now, up_to=up_to, always=always
         )
@@ -707,8 +713,8 @@ class PartitionLog:
     def flush(self) -> None:
         """Everything appended so far is on the disk afterwards. StorageError makes the log refuse appends."""
         with self._lock:
-            end, segments = self.end_offset, self._segments
-        self._flush(segments, end)
+            end, segments, interruptions = self.end_offset, self._segments, self._interruptions
+        self._flush(segments, end, interruptions)
 
     def flush_sealed(self) -> bool:
         """Flushes all but the active segment, so that a recovery never has to check more than that one.
@@ -716,26 +722,32 @@ class PartitionLog:
         For the runtime to call now and then: a roll does not wait for the disk. False if there was nothing.
         """
         with self._lock:
-            end, segments = self._active.base_offset, self._segments[:-1]
+            end, segments, interruptions = self._active.base_offset, self._segments[:-1], self._interruptions
         if self._recovery_point >= end:
             return False
-        self._flush(segments, end)
+        self._flush(segments, end, interruptions)
         return True
 
-    def _flush(self, segments: list[Segment], end: int) -> None:
+    def _flush(self, segments: list[Segment], end: int, interruptions: int) -> None:
+        """Flushes without the lock. After a truncation in between, what was flushed may be gone and unflushed
+        records in its place, so nothing more counts as flushed; after a close the files are not ours."""
         if self._failure is not None:
             raise StorageError(self._failure)
         try:
             for segment in segments:
                 if segment is segments[-1] or segment.flushed_size < segment.size:
-                    segment.flush()
+                    size = segment.flush()
+                    with self._lock:
+                        if self._interruptions != interruptions:
+                            return
+                        segment.flushed_up_to(size)
             self.epochs.save()
         except StorageError as error:
             self._failure = f"a flush failed, the log takes no more records until it is recovered: {error}"
             raise
         with self._lock:
-            # A truncation may have come in between, and what was flushed above its cut is gone.
-            self._recovery_point = max(self._recovery_point, min(end, self.end_offset))
+            if self._interruptions == interruptions:
+                self._recovery_point = max(self._recovery_point, end)
 
     def close(self, clean: bool = True) -> None:
         """Lets go of the files. A clean close flushes and writes what makes the next opening quick."""
@@ -745,8 +757,10 @@ class PartitionLog:
             self._active.save_index()
             self.epochs.save()
             self.producers.take_snapshot(self.end_offset)
-        for segment in self._segments:
-            segment.close()
+        with self._lock:
+            self._interruptions += 1
+            for segment in self._segments:
+                segment.close()
 
 
 def _base_offset(segment: Segment) -> int:

@@ -9,6 +9,8 @@ A segment that was sealed but not flushed may have lost its end while the next o
 without a gap when they are made, so a gap above the recovery point is such a loss; only compaction makes
 gaps between segments, and it says how far it went before it makes any.
 
+An empty segment within the one before it holds nothing and would end or hide what is there. It is dropped.
+
 After a clean shutdown nothing is checked; only a file that ends within a batch is cut even then.
 """
 
@@ -68,6 +70,7 @@ def recover(
 
     `on_batch` is told of every batch that was checked, so that what was not yet checkpointed is known again.
     """
+    _drop_empty_within_others(segments, recovery_point)
     batches = checked = 0
     cut: Cut | None = None
     for index, segment in enumerate(segments):
@@ -111,6 +114,25 @@ def recover(
             cut = Cut(segment.next_offset, lost, broken.reason, segment.name, broken.position)
             break
     return Recovery(clean, recovery_point, batches, checked, cut)
+
+
+def _drop_empty_within_others(segments: list[Segment], recovery_point: int) -> None:
+    """Only below the recovery point: above it, the bytes before the empty segment are what is in doubt."""
+    kept = segments[:1]
+    for segment in segments[1:]:
+        if segment.size == 0 and segment.base_offset < recovery_point and _reaches_beyond(kept[-1], segment):
+            segment.close()
+            segment.delete()
+        else:
+            kept.append(segment)
+    segments[:] = kept
+
+
+def _reaches_beyond(segment: Segment, following: Segment) -> bool:
+    try:
+        return segment.next_offset > following.base_offset
+    except BrokenBatch:
+        return False
 
 
 def _checked(segment: Segment, start: int, stop: int) -> Iterator[BatchHeader]:

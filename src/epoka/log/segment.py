@@ -51,7 +51,6 @@ def segment_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
 
 class Segment:
     __slots__ = (
-        "_blob",
         "_boundaries",
         "_indexed_to",
         "_loaded",
@@ -63,6 +62,7 @@ class Segment:
         "_store",
         "_timestamps",
         "base_offset",
+        "blob",
         "flushed_size",
         "index_interval_bytes",
         "last_append_ms",
@@ -74,7 +74,8 @@ class Segment:
         self.index_interval_bytes = index_interval_bytes
         self.last_append_ms = now
         self.flushed_size = 0
-        self._blob: Blob | None = None
+        # Opened once: by the time it were opened again, its name might stand for nothing or for another file.
+        self.blob: Blob = store.open(self.name)
         self._offsets = array("i")
         self._positions = array("i")
         self._timestamps = array("q")
@@ -92,15 +93,8 @@ class Segment:
         return segment_name(self.base_offset)
 
     @property
-    def blob(self) -> Blob:
-        if self._blob is None:
-            self._blob = self._store.open(self.name)
-        return self._blob
-
-    @property
     def size(self) -> int:
-        blob = self._blob
-        return self.blob.size if blob is None else blob.size
+        return self.blob.size
 
     @property
     def next_offset(self) -> int:
@@ -397,12 +391,16 @@ class Segment:
 
     # keeping
 
-    def flush(self) -> None:
-        """Everything that was appended is on the disk afterwards. The index is written, not flushed."""
+    def flush(self) -> int:
+        """Everything that was appended is on the disk afterwards; how many bytes, for `flushed_up_to`."""
         size = self.size
         if self.flushed_size < size or size == 0:
             self.blob.flush()
-            self.flushed_size = size
+        return size
+
+    def flushed_up_to(self, size: int) -> None:
+        """Notes a flush that no truncation came into. The index is written, not flushed."""
+        self.flushed_size = size
         self.save_index()
 
     def save_index(self) -> None:
@@ -437,9 +435,7 @@ class Segment:
         self._boundaries.clear()
 
     def close(self) -> None:
-        if self._blob is not None:
-            self._blob.close()
-            self._blob = None
+        self.blob.close()
 
     def delete(self) -> None:
         """Takes the files away. Whoever still holds the blob can go on reading it."""

@@ -16,6 +16,7 @@ import errno
 import fcntl
 import os
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -196,6 +197,8 @@ class FileStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._lock: int = -1
+        # Two threads may replace the same file, and the temporary one has one name.
+        self._replacing = threading.Lock()
         try:
             if not self._path.is_dir():
                 self._path.mkdir(parents=True, exist_ok=True)
@@ -241,18 +244,19 @@ class FileStore:
             raise StorageError(f"reading {self._path / name}: {error}") from error
 
     def replace(self, name: str, content: bytes) -> None:
-        temporary = self._path / f"{name}.tmp"
-        try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path / name)
-            _sync_directory(self._path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise StorageError(f"writing {self._path / name}: {error}") from error
+        with self._replacing:
+            temporary = self._path / f"{name}.tmp"
+            try:
+                with temporary.open("wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(self._path / name)
+                _sync_directory(self._path)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise StorageError(f"writing {self._path / name}: {error}") from error
 
     def folder(self, name: str) -> FileStore:
         return FileStore(self._path / name)

@@ -228,6 +228,13 @@ pair(
     document="KIP-380",
 )
 pair(
+    "a refusal is neither taken for one by the leader nor told of by a new partition epoch",
+    "fenced-join",
+    "never-revert",
+    "refusal-without-trace",
+    document="KIP-841",
+)
+pair(
     "that a broker is stopping is written nowhere, and it goes on fetching until it ends",
     "shutdown-failover",
     "stopping-in-memory",
@@ -402,6 +409,7 @@ def _revert_when_unsure(stack: ExitStack) -> None:
     "a leader does not go back to the committed ISR when a member was ineligible",
     "fenced-join",
     document="KIP-841",
+    covered_by="never-revert+refusal-without-trace",
 )
 def _never_revert(stack: ExitStack) -> None:
     _replace(stack, leadership, "REVERTING", frozenset())

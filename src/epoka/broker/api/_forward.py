@@ -1,4 +1,4 @@
-"""Requests that only the controller can decide: passed on as they came, and answered with its answer."""
+"""Requests that only the controller can decide: passed on to it, and answered with its answer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,20 @@ SEEN_WITHIN_MS = 2_000
 """How long an answer waits for this broker's own metadata to show what was done."""
 
 
-def forward(core: BrokerCore, request: Request, seen: Callable[[Any], bool] | None = None) -> None:
+def forward(
+    core: BrokerCore,
+    request: Request,
+    seen: Callable[[Any], bool] | None = None,
+    *,
+    message: Any = None,
+    version: int | None = None,
+    complete: Callable[[Any], Any] = lambda reply: reply,
+) -> None:
     """Ask the controller; REQUEST_TIMED_OUT for everything when it cannot be reached.
 
     With `seen` the answer is held back until this broker's own image shows the change, so that a client that
-    goes on with the same broker finds what it has just made.
+    goes on with the same broker finds what it has just made. `message` in `version` stands in for the
+    request's own, and `complete` has the last word on the answer.
     """
     core.wait(request, lambda: None)
 
@@ -28,11 +37,13 @@ def forward(core: BrokerCore, request: Request, seen: Callable[[Any], bool] | No
         if reply is None:
             core.respond(request, refuse_all(request.message, ErrorCode.REQUEST_TIMED_OUT))
         elif seen is None:
-            core.respond(request, reply)
+            core.respond(request, complete(reply))
         else:
-            core.when_seen(lambda: seen(reply), lambda: core.respond(request, reply), now + SEEN_WITHIN_MS)
+            core.when_seen(
+                lambda: seen(reply), lambda: core.respond(request, complete(reply)), now + SEEN_WITHIN_MS
+            )
 
-    core.send(CONTROLLER, request.message, request.version, answered)
+    core.send(CONTROLLER, message or request.message, version or request.version, answered)
 
 
 def forward_settings(core: BrokerCore, request: Request) -> None:

@@ -145,7 +145,9 @@ def isr_intervals(events: DataFrame) -> DataFrame:
 def _intervals(events: DataFrame, *kinds: str) -> DataFrame:
     """Each change until the next one of its partition, or until its topic was deleted."""
     changes = events.where(F.col("kind").isin(*kinds))
-    deleted = events.where("kind = 'topic-deleted'").select("run", "topic", "kind", "time_ms", "node", "event_id")
+    deleted = events.where("kind = 'topic-deleted'").select(
+        "run", "topic", "kind", "time_ms", "node", "event_id"
+    )
     ends = deleted.join(changes.select(*PARTITION).distinct(), ["run", "topic"])
     following = F.lead("time_ms").over(_in_order(*PARTITION))
     return (
