@@ -254,25 +254,11 @@ def test_a_topic_made_anew_is_noticed_by_its_id(spark_cluster: Cluster, topics: 
     assert values(lenient, starts[1], end) == [b"new"] * 5
 
 
-def test_a_topic_that_is_gone_is_data_loss(spark_cluster: Cluster, topics: Topics) -> None:
+@pytest.mark.parametrize("kept_ms", ["0", "600000"])
+def test_a_topic_that_is_gone_is_data_loss(spark_cluster: Cluster, topics: Topics, kept_ms: str) -> None:
+    """However long metadata is kept."""
     gone, kept = topics.create(), topics.create()
-    both = f"{gone},{kept}"
-    strict, lenient = (
-        stream(spark_cluster, subscribe=both, failOnDataLoss=fail) for fail in ("true", "false")
-    )
-    starts = [each.latestOffset(each.initialOffset(), ALL) for each in (strict, lenient)]
-    topics.delete(gone)
-    topics.fill(kept, [b"x"])
-    with pytest.raises(DataLoss, match=f"{gone}-0 are gone"):
-        strict.latestOffset(starts[0], ALL)
-    assert values(lenient, starts[1], lenient.latestOffset(starts[1], ALL)) == [b"x"]
-
-
-def test_a_topic_that_is_gone_is_noticed_where_metadata_is_kept(
-    spark_cluster: Cluster, topics: Topics
-) -> None:
-    gone, kept = topics.create(), topics.create()
-    asked = {"subscribe": f"{gone},{kept}", "partition__metadata__cache__ttl__ms": "600000"}
+    asked = {"subscribe": f"{gone},{kept}", "partition__metadata__cache__ttl__ms": kept_ms}
     strict, lenient = (stream(spark_cluster, failOnDataLoss=fail, **asked) for fail in ("true", "false"))
     starts = [each.latestOffset(each.initialOffset(), ALL) for each in (strict, lenient)]
     topics.delete(gone)

@@ -60,13 +60,15 @@ class IsrChanges:
         return 2 if level >= FeatureLevel.ELIGIBLE_ISR else 1
 
     def _send(self) -> None:
+        if self._in_flight or self._pausing or self.core.lifecycle.broker_epoch < 0:
+            return
         # What metadata has settled meanwhile is not asked for again.
         self._queue = {
             key: (replica, proposal)
             for key, (replica, proposal) in self._queue.items()
             if replica.leadership is not None and replica.leadership.pending is proposal
         }
-        if self._in_flight or self._pausing or not self._queue or self.core.lifecycle.broker_epoch < 0:
+        if not self._queue:
             return
         batch = dict(list(self._queue.items())[:MOST_PARTITIONS])
         if self.core.config.zookeeper and self.core.image.level < FeatureLevel.HEARTBEATS:

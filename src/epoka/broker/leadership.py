@@ -239,7 +239,8 @@ class Leadership:
 
 
 REVERTING = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""The controller says both that our partition epoch is current and that nothing was applied."""
+"""The controller says that nothing was applied, and its refusal has moved the partition epoch on: no copy of
+the proposal will be."""
 
 WAITING_FOR_METADATA = frozenset(
     {
