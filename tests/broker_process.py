@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -52,10 +53,18 @@ def free_port() -> int:
 class BrokerProcess:
     """The broker, whether it runs at the moment or not."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        port: int | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.port = free_port()
+        self.tls = tls
+        self.port = free_port() if port is None else port
         self.log_path = folder / "broker.log"
         self.log_dir = folder / "logs"
         self._config_path = folder / "broker.properties"
@@ -63,7 +72,7 @@ class BrokerProcess:
         values = {
             "node.id": "1",
             "process.roles": "broker,controller",
-            "listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            "listeners": f"{'PLAINTEXT' if tls is None else 'SSL'}://{HOST}:{self.port}",
             "log.dirs": str(self.log_dir),
             **FOR_TESTS,
             **(settings or {}),
@@ -118,7 +127,8 @@ class BrokerProcess:
 
     def connect(self) -> socket.socket:
         """A bare connection to it."""
-        return socket.create_connection((HOST, self.port), timeout=10)
+        connection = socket.create_connection((HOST, self.port), timeout=10)
+        return connection if self.tls is None else self.tls.wrap_socket(connection, server_hostname=HOST)
 
     def metadata(self) -> MetadataResponse:
         """What it tells a client that asks for every topic."""
@@ -155,9 +165,15 @@ class BrokerProcess:
 
 
 @contextmanager
-def running_broker(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[BrokerProcess]:
+def running_broker(
+    folder: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    port: int | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[BrokerProcess]:
     """A broker that has started; it is gone afterwards, whatever happened."""
-    broker = BrokerProcess(folder, settings)
+    broker = BrokerProcess(folder, settings, port=port, tls=tls)
     try:
         broker.start()
         yield broker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import ssl
 import struct
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
@@ -160,8 +161,8 @@ class Door:
         self.port = port
         self._clients: list[Client] = []
 
-    async def connect(self, limit: int = 2**20) -> Client:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=limit)
+    async def connect(self, limit: int = 2**20, tls: ssl.SSLContext | None = None) -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=limit, ssl=tls)
         client = Client(reader, writer)
         self._clients.append(client)
         return client
@@ -178,11 +179,15 @@ class Door:
 
 @contextlib.asynccontextmanager
 async def open_door(
-    core: FakeCore | None = None, *, control: bool = False, limits: ServerLimits | None = None
+    core: FakeCore | None = None,
+    *,
+    control: bool = False,
+    limits: ServerLimits | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Door]:
     core = core or FakeCore()
     runtime = new_runtime(core)
-    listener = Listener((), control=control, limits=limits)
+    listener = Listener((), control=control, limits=limits, tls=tls)
     _, port = await listener.bind("127.0.0.1", 0)
     await listener.serve([runtime])
     door = Door(core, runtime, listener, port)

@@ -12,6 +12,7 @@ from epoka.node.config import ConfigError, NodeConfig, load, parse
 from epoka.node.keys import BY_ANY_NAME, NODE_KEYS, Endpoint
 
 SMALLEST = {"node.id": "1", "log.dirs": "/data", "controller.connect": "one:9093"}
+WITH_TLS = {"listeners": "SSL://h:1,CONTROL://h:2", "ssl.keystore.location": "node.pem"}
 
 
 def problems(changes: dict[str, str], *, without: tuple[str, ...] = ()) -> list[str]:
@@ -83,7 +84,11 @@ def test_a_topic_key_on_a_node_names_the_node_key() -> None:
             "must name one or more of broker, controller, not 'broker,broker'",
         ),
         ("listeners", "localhost:9092", "must be written as NAME://host:port, not 'localhost:9092'"),
-        ("listeners", "SSL://h:1", "may only name PLAINTEXT and CONTROL, not 'SSL://h:1'"),
+        ("listeners", "SASL_SSL://h:1", "may only name PLAINTEXT, SSL and CONTROL, not 'SASL_SSL://h:1'"),
+        ("listeners", "PLAINTEXT://h:1,SSL://h:2", "must name one of PLAINTEXT and SSL: clients are told of"),
+        ("listener.security.protocol.map", "CONTROL:SASL_SSL", "may say CONTROL:PLAINTEXT or CONTROL:SSL, n"),
+        ("listener.security.protocol.map", "PLAINTEXT:SSL", "may say CONTROL:PLAINTEXT or CONTROL:SSL, not"),
+        ("ssl.keystore.type", "JKS", "must be one of PEM, not 'JKS'"),
         ("listeners", "PLAINTEXT://h:70000", "must be written as host:port, not 'PLAINTEXT://h:70000'"),
         ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "must not name a listener twice"),
         ("controller.connect", "one", "must be written as host:port, not 'one'"),
@@ -123,6 +128,31 @@ def test_a_missing_key_is_named(missing: str) -> None:
         (
             {"broker.heartbeat.interval.ms": "9000"},
             "controller.heartbeat.timeout.ms (9000) must be greater than broker.heartbeat.interval.ms (9000)",
+        ),
+        (
+            {"listeners": "SSL://h:1,CONTROL://h:2"},
+            "ssl.keystore.location is missing: TLS needs a certificate",
+        ),
+        (
+            {"ssl.keystore.location": "node.pem"},
+            "ssl.keystore.location is set, but nothing here speaks TLS: listeners names no SSL, and",
+        ),
+        (
+            WITH_TLS | {"ssl.client.auth": "required"},
+            "ssl.truststore.location is missing: somebody has to vouch for clients (ssl.client.auth)",
+        ),
+        (
+            WITH_TLS | {"listener.security.protocol.map": "CONTROL:SSL"},
+            "ssl.truststore.location is missing: somebody has to vouch for nodes",
+        ),
+        (
+            WITH_TLS
+            | {
+                "listener.security.protocol.map": "CONTROL:SSL",
+                "ssl.client.auth": "requested",
+                "ssl.truststore.location": "all.pem",
+            },
+            "listener.name.control.ssl.truststore.location must name a file of its own: whoever ssl.trustst",
         ),
         (
             {"group.min.session.timeout.ms": "2", "group.max.session.timeout.ms": "1"},

@@ -38,8 +38,9 @@ from epoka.model.topic_configs import TOPIC_KEYS
 from epoka.node.chores import Chore, Work
 from epoka.node.client import Address, Resolve
 from epoka.node.config import NodeConfig
-from epoka.node.keys import CONTROL_LISTENER, NODE_KEYS, Endpoint
+from epoka.node.keys import CONTROL_LISTENER, NODE_KEYS, SSL, Endpoint
 from epoka.node.properties import entries
+from epoka.node.runtime import StartFailed
 
 if TYPE_CHECKING:
     from epoka.coordination.zookeeper.election import Mandate
@@ -50,10 +51,6 @@ log = logging.getLogger(__name__)
 FLUSH_CHECK_MS = 1_000
 CONTROLLER_FOLDER = "controller"
 """Where in its folder a controller lives; a broker of the same node has the rest."""
-
-
-class StartFailed(Exception):
-    """The node cannot start, for a reason outside of it; the text says what and why."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -108,7 +105,7 @@ def _build_tied_broker(config: NodeConfig, endpoints: tuple[Endpoint, ...], now:
     with _tying(config):
         from epoka.node.zookeeper import BrokerTies
 
-        ties = BrokerTies(config, known or new_cluster_id(), _registered_endpoints(endpoints), path)
+        ties = BrokerTies(config, known or new_cluster_id(), _registered_endpoints(config, endpoints), path)
     with _letting_go(ties):
         _check_cluster_id(known, ties, config)
         directory = _open_directory(path, ties.cluster_id, config.node_id, now)
@@ -227,10 +224,15 @@ def _check_cluster_id(known: str | None, ties: Ties, config: NodeConfig) -> None
         )
 
 
-def _registered_endpoints(endpoints: tuple[Endpoint, ...]) -> tuple[RegisteredEndpoint, ...]:
-    """As the registry has them, the clients' door first."""
+def _registered_endpoints(
+    config: NodeConfig, endpoints: tuple[Endpoint, ...]
+) -> tuple[RegisteredEndpoint, ...]:
+    """As the registry has them, the clients' door first; with TLS is protocol 1, in the clear 0."""
     doors = sorted(endpoints, key=lambda each: each.name == CONTROL_LISTENER)
-    return tuple(RegisteredEndpoint(each.name, each.host, each.port) for each in doors)
+    return tuple(
+        RegisteredEndpoint(each.name, each.host, each.port, int(config.protocol(each.name) == SSL))
+        for each in doors
+    )
 
 
 def _control_address(image: ClusterImage, broker_id: int) -> Sequence[Address]:

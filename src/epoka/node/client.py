@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -61,12 +62,14 @@ class Links:
         resolve: Resolve,
         reply: TakeReply,
         limits: ClientLimits | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.node_id = node_id
         self.client_id = client_id
         self.resolve = resolve
         self.reply = reply
         self.limits = limits or ClientLimits()
+        self.tls = tls
         self._links: dict[tuple[int, int], Link] = {}
 
     def send(self, send: Send) -> None:
@@ -203,7 +206,7 @@ class Link:
             try:
                 async with asyncio.timeout(limits.connect_timeout_ms / 1000):
                     _, connection = await self._loop.create_connection(
-                        lambda: _Connection(self, limits.max_frame_bytes), address[0], address[1]
+                        lambda: _Connection(self, limits.max_frame_bytes), *address, ssl=self._links.tls
                     )
                 self._address = address
             except (OSError, ValueError, OverflowError) as error:

@@ -15,10 +15,13 @@ from epoka.model.levels import LOWEST_IN_LOG_MODE, FeatureLevel
 from epoka.model.topic_configs import TOPIC_KEYS, default
 from epoka.node.keys import (
     BY_ANY_NAME,
-    CLIENT_LISTENER,
+    CLIENT_LISTENERS,
     CONTROL_LISTENER,
     NODE_KEYS,
+    OWN_OF_CONTROL,
+    PLAINTEXT,
     REQUIRED,
+    SSL,
     WILDCARD_HOSTS,
     Endpoint,
     endpoint_of,
@@ -102,6 +105,11 @@ class NodeConfig(Mapping[str, Value]):
     def advertised_listeners(self) -> tuple[Endpoint, ...]:
         """What the configuration says of them; the process fills in the rest when the ports are bound."""
         return tuple(endpoint_of(text) for text in self.strings("advertised.listeners"))
+
+    def protocol(self, listener: str) -> str:
+        """How the listener of this name speaks: in the clear or with TLS."""
+        told = dict(entry.split(":", 1) for entry in self.strings("listener.security.protocol.map"))
+        return told.get(listener, SSL if listener == SSL else PLAINTEXT)
 
     @property
     def controller_addresses(self) -> tuple[tuple[str, int], ...]:
@@ -224,6 +232,8 @@ def _contradictions(config: NodeConfig, bad: set[str]) -> Iterator[tuple[tuple[s
             yield (high, low), f"{high} ({above}) must be {word} {low} ({below}): {reason}"
     if not bad & {"process.roles", "listeners", "advertised.listeners"}:
         yield from _door_problems(config)
+    if not bad & {"listeners", "listener.security.protocol.map", "ssl.client.auth"}:
+        yield from _tls_problems(config)
     if config.zookeeper and not bad & {"process.roles", "zookeeper.connect"}:
         yield from _zookeeper_problems(config)
     elif "epoka.level" not in bad:
@@ -251,8 +261,9 @@ def _zookeeper_problems(config: NodeConfig) -> Iterator[tuple[tuple[str, ...], s
 
 def _door_problems(config: NodeConfig) -> Iterator[tuple[tuple[str, ...], str]]:
     names = {endpoint.name for endpoint in config.listeners}
-    if config.is_broker and CLIENT_LISTENER not in names:
-        yield ("listeners",), f"listeners must name {CLIENT_LISTENER}: a broker serves clients there"
+    if config.is_broker and names.isdisjoint(CLIENT_LISTENERS):
+        either = " or ".join(CLIENT_LISTENERS)
+        yield ("listeners",), f"listeners must name {either}: a broker serves clients there"
     if CONTROL_LISTENER not in names and not (config.is_broker and config.is_controller):
         yield ("listeners",), f"listeners must name {CONTROL_LISTENER}: other nodes come in there"
     for endpoint in config.advertised_listeners:
@@ -261,6 +272,34 @@ def _door_problems(config: NodeConfig) -> Iterator[tuple[tuple[str, ...], str]]:
             yield ("advertised.listeners",), sentence
         if endpoint.host in WILDCARD_HOSTS:
             yield ("advertised.listeners",), f"advertised.listeners must name a host, not {str(endpoint)!r}"
+
+
+def _tls_problems(config: NodeConfig) -> Iterator[tuple[tuple[str, ...], str]]:
+    keys, trusted, asked = "ssl.keystore.location", "ssl.truststore.location", "ssl.client.auth"
+    own_keys, own_trusted = OWN_OF_CONTROL[keys], OWN_OF_CONTROL[trusted]
+    clients = any(endpoint.name == SSL for endpoint in config.listeners)
+    nodes = config.protocol(CONTROL_LISTENER) == SSL
+    if not clients and not nodes:
+        for name in (keys, trusted, own_keys, own_trusted):
+            if config.string(name):
+                sentence = f"{name} is set, but nothing here speaks TLS: listeners names no {SSL}, and "
+                yield (
+                    (name,),
+                    f"{sentence}listener.security.protocol.map does not say {CONTROL_LISTENER}:{SSL}",
+                )
+        return
+    if (clients or not config.string(own_keys)) and not config.string(keys):
+        yield (keys,), f"{keys} is missing: TLS needs a certificate"
+    certified = clients and config.string(asked) != "none"
+    if certified and not config.string(trusted):
+        yield (asked, trusted), f"{trusted} is missing: somebody has to vouch for clients ({asked})"
+    if not nodes:
+        return
+    if not config.string(own_trusted) and not config.string(trusted):
+        yield (trusted,), f"{trusted} is missing: somebody has to vouch for nodes"
+    elif certified and config.string(own_trusted) in (None, config.string(trusted)):
+        sentence = f"{own_trusted} must name a file of its own: whoever {trusted} vouches for is a client"
+        yield (own_trusted,), f"{sentence}, and could pass for a node"
 
 
 def _suggestion(name: str) -> str:

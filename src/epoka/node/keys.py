@@ -26,13 +26,16 @@ from epoka.model.config_keys import (
 from epoka.model.levels import HIGHEST, FeatureLevel
 
 LEVELS = tuple(level.label for level in FeatureLevel)
-CLIENT_LISTENER = "PLAINTEXT"
+PLAINTEXT = "PLAINTEXT"
+SSL = "SSL"
+"""As a protocol: with TLS or without. As the name of a listener: the clients' door that speaks it."""
+CLIENT_LISTENERS = (PLAINTEXT, SSL)
 CONTROL_LISTENER = "CONTROL"
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """A named door: `PLAINTEXT` for clients, `CONTROL` for brokers and controllers."""
+    """A named door: `PLAINTEXT` or `SSL` for clients, `CONTROL` for brokers and controllers."""
 
     name: str
     host: str
@@ -56,8 +59,8 @@ def endpoint_of(text: str) -> Endpoint:
     name, separator, address = text.partition("://")
     if not separator:
         raise BadValue(f"must be written as NAME://host:port, not {text!r}")
-    if name not in (CLIENT_LISTENER, CONTROL_LISTENER):
-        raise BadValue(f"may only name {CLIENT_LISTENER} and {CONTROL_LISTENER}, not {name!r}")
+    if name not in (*CLIENT_LISTENERS, CONTROL_LISTENER):
+        raise BadValue(f"may only name {', '.join(CLIENT_LISTENERS)} and {CONTROL_LISTENER}, not {name!r}")
     host, port = split_address(address, lowest_port=0)
     return Endpoint(name, host, port)
 
@@ -74,6 +77,18 @@ def _endpoints(value: Value) -> str | None:
         return "must name at least one listener"
     if len(set(names)) != len(names):
         return "must not name a listener twice"
+    if set(CLIENT_LISTENERS) <= set(names):
+        return f"must name one of {' and '.join(CLIENT_LISTENERS)}: clients are told of one listener"
+    return None
+
+
+def _protocols(value: Value) -> str | None:
+    assert isinstance(value, tuple)
+    for text in value:
+        name, _, protocol = text.partition(":")
+        allowed = CLIENT_LISTENERS if name == CONTROL_LISTENER else (name,)
+        if name not in (*CLIENT_LISTENERS, CONTROL_LISTENER) or protocol not in allowed:
+            return f"may say {CONTROL_LISTENER}:{PLAINTEXT} or {CONTROL_LISTENER}:{SSL}"
     return None
 
 
@@ -172,8 +187,8 @@ _NETWORK = (
         "listeners",
         Kind.LIST,
         ("PLAINTEXT://127.0.0.1:9092", "CONTROL://127.0.0.1:9093"),
-        "The doors of the node: `PLAINTEXT://host:port` for clients, `CONTROL://host:port` for brokers and "
-        "controllers alone. Port 0 takes a free one.",
+        "The doors of the node: `PLAINTEXT://host:port` or, with TLS, `SSL://host:port` for clients, "
+        "`CONTROL://host:port` for brokers and controllers alone. Port 0 takes a free one.",
         _endpoints,
     ),
     ConfigKey(
@@ -268,6 +283,77 @@ _NETWORK = (
         "socket.connection.setup.timeout.ms", Kind.LONG, 10_000, "How long connecting may take.", at_least(1)
     ),
 )
+
+_TLS = (
+    ConfigKey(
+        "listener.security.protocol.map",
+        Kind.LIST,
+        ("PLAINTEXT:PLAINTEXT", "SSL:SSL", "CONTROL:PLAINTEXT"),
+        "`CONTROL:SSL`: nodes speak TLS among themselves, and the control listener takes nobody without a "
+        "certificate. The same on every node.",
+        _protocols,
+    ),
+    ConfigKey(
+        "ssl.keystore.location",
+        Kind.STRING,
+        None,
+        "A PEM file with the node's private key and its certificate, then those that sign it. Among nodes it "
+        "is shown as a server's and as a client's.",
+        _not_empty,
+    ),
+    ConfigKey("ssl.keystore.type", Kind.STRING, "PEM", "What is in that file.", one_of("PEM")),
+    ConfigKey("ssl.key.password", Kind.PASSWORD, None, "The password of the private key, if it has one."),
+    ConfigKey(
+        "ssl.truststore.location",
+        Kind.STRING,
+        None,
+        "A PEM file with the certificates of those who vouch for clients, and for other nodes.",
+        _not_empty,
+    ),
+    ConfigKey("ssl.truststore.type", Kind.STRING, "PEM", "What is in that file.", one_of("PEM")),
+    ConfigKey(
+        "ssl.client.auth",
+        Kind.STRING,
+        "none",
+        "Whether clients have to show a certificate at the listener SSL.",
+        one_of("none", "requested", "required"),
+    ),
+    ConfigKey(
+        "ssl.endpoint.identification.algorithm",
+        Kind.STRING,
+        "https",
+        "Whether another node's certificate must name the host that was asked for; empty for no.",
+        one_of("https", ""),
+    ),
+    ConfigKey(
+        "listener.name.control.ssl.keystore.location",
+        Kind.STRING,
+        None,
+        "As ssl.keystore.location, for the control listener and other nodes.",
+        _not_empty,
+    ),
+    ConfigKey(
+        "listener.name.control.ssl.key.password",
+        Kind.PASSWORD,
+        None,
+        "The password of that private key, if it is another.",
+    ),
+    ConfigKey(
+        "listener.name.control.ssl.truststore.location",
+        Kind.STRING,
+        None,
+        "Who vouches for nodes. Needed where ssl.truststore.location vouches for clients: they must not pass "
+        "for nodes.",
+        _not_empty,
+    ),
+)
+
+OWN_OF_CONTROL = {
+    key.name.removeprefix("listener.name.control."): key.name
+    for key in _TLS
+    if key.name.startswith("listener.name.control.")
+}
+"""What the control listener may have for itself: the name of the common key, and of its own."""
 
 _ZOOKEEPER = (
     ConfigKey(
@@ -610,6 +696,7 @@ _LOG = (
 SECTIONS: dict[str, tuple[ConfigKey, ...]] = {
     "Identity": _IDENTITY,
     "Network": _NETWORK,
+    "TLS": _TLS,
     "ZooKeeper": _ZOOKEEPER,
     "Liveness and leadership": _LIVENESS,
     "Topics and offsets": _TOPICS,

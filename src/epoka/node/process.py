@@ -21,7 +21,6 @@ from epoka.log.store import StorageError
 from epoka.model.events import CONTROLLER, Stop, StorageFailed
 from epoka.model.ledger import LedgerEvent
 from epoka.node.assembly import Build, Part, build_broker, build_controller
-from epoka.node.assembly import StartFailed as StartFailed
 from epoka.node.chores import Chores
 from epoka.node.client import ClientLimits, Links
 from epoka.node.config import ConfigError, NodeConfig, load
@@ -30,8 +29,10 @@ from epoka.node.lines import write_lines
 from epoka.node.metrics import Figures
 from epoka.node.metrics_door import MetricsDoor
 from epoka.node.runtime import EXIT_BUG, EXIT_CLEAN, EXIT_FAILED, Clock, Ending, Runtime, report_nowhere
+from epoka.node.runtime import StartFailed as StartFailed
 from epoka.node.server import Listener, ServerLimits
 from epoka.node.switchboard import Gate, Switchboard, open_gate
+from epoka.node.tls import of_door, towards_nodes
 
 log = logging.getLogger(__name__)
 
@@ -224,7 +225,10 @@ class Node:
         endpoints = []
         for endpoint in config.listeners:
             control = endpoint.name == CONTROL_LISTENER
-            listener = Listener((), control=control, limits=server_limits(config), name=endpoint.name)
+            tls = of_door(config, endpoint.name)
+            listener = Listener(
+                (), control=control, limits=server_limits(config), name=endpoint.name, tls=tls
+            )
             try:
                 _, port = await listener.bind(endpoint.host, endpoint.port)
             except OSError as error:
@@ -263,6 +267,7 @@ class Node:
             resolve=part.resolve,
             reply=reply,
             limits=client_limits(config),
+            tls=towards_nodes(config),
         )
         chores = Chores(
             part.chores,

@@ -81,6 +81,10 @@ class Carrier(Protocol):
         """Carry it; `Reply` with its token follows exactly once."""
 
 
+class StartFailed(Exception):
+    """The node cannot start, for a reason outside of it; the text says what and why."""
+
+
 class Ending(msgspec.Struct, frozen=True):
     """How a core came to its end."""
 

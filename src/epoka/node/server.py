@@ -2,8 +2,8 @@
 
 Decides nothing about requests. It does decide who may take how much: frame size, connections in all and from
 one address, unanswered requests on a connection, bytes of requests that are arriving or unanswered, bytes of
-answers that wait for an earlier one, idle time. A peer that breaks the protocol loses its connection with one
-line in the log; nobody else notices.
+answers that wait for an earlier one, idle time, the time for a TLS handshake. A peer that breaks the protocol
+loses its connection with one line in the log; nobody else notices.
 
 Everything here is a plain callback. A request costs no task and no future, and the bytes of a frame are never
 copied: the decoder's views point into the buffer the kernel wrote to.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import struct
 import sys
 from collections import Counter, defaultdict, deque
@@ -26,6 +27,7 @@ from epoka.model.events import Disconnected, Peer
 from epoka.node.lines import Sparing
 from epoka.node.runtime import Runtime
 from epoka.node.switchboard import ELEMENTS_AMONG_NODES, connection_numbers
+from epoka.node.tls import Channel, reason_of
 from epoka.wire.apis import APIS
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.errors import WireError
@@ -55,6 +57,7 @@ class ServerLimits(msgspec.Struct, frozen=True):
     max_full_ms: int = 30_000
     """How long others are held back for want of bytes until the connection that holds the most is closed."""
     max_elements: int = 1_000_000
+    max_handshake_ms: int = 10_000
 
 
 class Listener:
@@ -67,9 +70,11 @@ class Listener:
         control: bool,
         limits: ServerLimits | None = None,
         name: str = "PLAINTEXT",
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.runtimes = tuple(runtimes)
         self.control = control
+        self.tls = tls
         self.limits = limits or ServerLimits()
         self.max_elements = ELEMENTS_AMONG_NODES if control else self.limits.max_elements
         unlimited = control or self.limits.max_queued_bytes == NO_LIMIT
@@ -211,12 +216,17 @@ class Listener:
         return None
 
     def _sweep_later(self) -> None:
-        limits = (self.limits.max_full_ms, self.limits.max_idle_ms)
+        limits = [self.limits.max_full_ms, self.limits.max_idle_ms]
+        if self.tls is not None:
+            limits.append(self.limits.max_handshake_ms)
         period_ms = min(limit for limit in limits if limit != NO_LIMIT) / 4
         self._sweep = self._loop.call_later(period_ms / 1000, self._sweep_out)
 
     def _sweep_out(self) -> None:
         now = self._loop.time()
+        if self.tls is not None:
+            for connection in list(self.connections.values()):
+                connection.hurry(now)
         if self.limits.max_idle_ms != NO_LIMIT:
             oldest = now - self.limits.max_idle_ms / 1000
             for connection in list(self.connections.values()):
@@ -287,6 +297,7 @@ class Connection(asyncio.BufferedProtocol):
         self.number = next(connection_numbers)
         self.host = ""
         self.last_active = 0.0
+        self._began = 0.0
         self.arriving_bytes = 0
         """Its part of the listener's."""
         self._port = 0
@@ -303,6 +314,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._closing = False
         self._admitted = False
+        self._tls = None if listener.tls is None else Channel(listener.tls)
 
     # What the transport tells.
 
@@ -312,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(name, tuple):
             self.host, self._port = str(name[0]), int(name[1])
         self._peer = Peer(control=self._listener.control, host=self.host, connection=self.number)
-        self.last_active = self._loop.time()
+        self.last_active = self._began = self._loop.time()
         refusal = self._listener.admit(self)
         if refusal is None:
             self._admitted = True
@@ -334,14 +346,24 @@ class Connection(asyncio.BufferedProtocol):
         self._listener.release(sum(slot.size for slot in slots if slot.parts is None))
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        return self._next_buffer() if self._tls is None else self._tls.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active = self._loop.time()
+        if self._tls is None:
+            self._received(nbytes)
+        else:
+            self._tls.received(nbytes)
+            self._decipher()
+
+    def _next_buffer(self) -> memoryview:
         buffer = self._reader.get_buffer()
         if len(buffer) > SCRATCH_BYTES and self._listener.full:
             # Everybody may come with one more piece before being held back; that must not be megabytes.
             return buffer[:SCRATCH_BYTES]
         return buffer
 
-    def buffer_updated(self, nbytes: int) -> None:
-        self.last_active = self._loop.time()
+    def _received(self, nbytes: int) -> None:
         if self._closing:
             return
         try:
@@ -363,6 +385,27 @@ class Connection(asyncio.BufferedProtocol):
             self._take(frame)
         if self._stalled or (self._listener.full and self._listener.hold_back(self)):
             self._pause_reading()
+
+    def _decipher(self) -> None:
+        """Take in what the peer has said under TLS, as long as more may be taken in."""
+        tls = self._tls
+        assert tls is not None
+        try:
+            if tls.shaking:
+                tls.shake()
+                if tls.principal is not None:
+                    self._peer = msgspec.structs.replace(self._peer, principal=tls.principal)
+            while not tls.shaking and not self._closing and not self._reading_paused:
+                count = tls.read_into(self._next_buffer())
+                if not count:
+                    break
+                self._received(count)
+        except EOFError:
+            self.close()
+        except ssl.SSLError as error:
+            self.refuse(f"TLS: {reason_of(error)}")
+        if not self._closing and (said := tls.to_send()):
+            self._transport.write(said)
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -401,7 +444,10 @@ class Connection(asyncio.BufferedProtocol):
             self._blocked_bytes -= sum(map(len, parts)) - size
         if parts:
             self.last_active = self._loop.time()
-            self._transport.writelines(parts)
+            if self._tls is None:
+                self._transport.writelines(parts)
+            else:
+                self._transport.write(self._tls.sealed(parts))
         if self._reading_paused:
             self.go_on()
 
@@ -418,6 +464,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._reading_paused = False
         self._transport.resume_reading()
+        if self._tls is not None:
+            self._loop.call_soon(self._decipher)
 
     def refuse(self, reason: str) -> None:
         """The peer has broken the rules: one line, and the connection is closed."""
@@ -438,6 +486,13 @@ class Connection(asyncio.BufferedProtocol):
             log.debug("closed the idle connection of %s:%d", self.host, self._port)
             self._transport.abort()
 
+    def hurry(self, now: float) -> None:
+        """A handshake that takes too long is given up."""
+        patience_ms = self._listener.limits.max_handshake_ms
+        if self._tls is not None and self._tls.shaking and now - self._began >= patience_ms / 1000:
+            self.refuse(f"TLS: no handshake within {patience_ms} ms")
+            self.abort()
+
     def make_room(self) -> None:
         """Others have waited too long for what this one holds: it goes, whatever it was still to get."""
         patience_ms = self._listener.limits.max_full_ms
@@ -449,6 +504,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close once everything written has left."""
+        if self._tls is not None and not self._closing:
+            self._transport.write(self._tls.farewell())
         self._closing = True
         self._transport.close()
 

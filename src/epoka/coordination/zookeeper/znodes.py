@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from epoka.model.ids import BrokerId, LeaderEpoch, PartitionEpoch
 from epoka.model.partitions import PartitionState
-from epoka.model.registrations import WITH_HEARTBEATS, Endpoint, Feature
+from epoka.model.registrations import CONTROL_LISTENER, WITH_HEARTBEATS, Endpoint, Feature
 
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 IdOrNone = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
@@ -92,7 +92,11 @@ class _BrokerJson(msgspec.Struct):
 
 
 def encode_broker(broker: BrokerZnode, now_ms: int) -> bytes:
-    plain = next((each for each in broker.endpoints if each.security_protocol == 0), None)
+    # For readers that know of no endpoints: where clients speak in the clear, if anywhere.
+    plain = next(
+        (each for each in broker.endpoints if not each.security_protocol and each.name != CONTROL_LISTENER),
+        None,
+    )
     content: dict[str, Any] = {
         "listener_security_protocol_map": {
             each.name: _SECURITY_PROTOCOLS[each.security_protocol] for each in broker.endpoints
