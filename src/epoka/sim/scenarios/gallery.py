@@ -18,6 +18,9 @@ _HEAD = """\
 
 Each is a small schedule with a document's story, played on the cores that serve clients, in simulated time:
 the same every time. With its rule it ends safe; without it the harm appears, and the named checker sees it.
+A checker that only says that the rule is not kept proves no harm: what it sees is noted in the chart, and the
+story goes on to what comes of it.
+
 The rules are the functions of `src/epoka/fencing`; where something else keeps a story safe, it is named.
 
     epoka scenario list

@@ -19,6 +19,7 @@ from epoka.sim.mutants import MUTANTS
 from epoka.sim.scenarios.story import (
     CONTROLLER,
     CONVERGED,
+    DEMANDED,
     FAULT,
     WIPE,
     ZOOKEEPER,
@@ -259,7 +260,8 @@ def _bumps_the_epoch(stack: ExitStack) -> None:
     "KAFKA-16952",
     guard="a life that registers again keeps its generation (registration.incarnation)",
     mutant=_bumps_the_epoch,
-    harm="15: an id has one life",
+    restated_by="15:",
+    harm=DEMANDED,
     shows={"BrokerRegistrationRequest", "BrokerRegistrationResponse"},
     settings={"request_timeout_ms": 300},
 )
@@ -268,8 +270,10 @@ def registered_twice(story: Story) -> None:
 
     A starting broker registers; the request is slow, so it asks again and is let in. Then the first request
     arrives after all. It is from the same life, and nobody waits for its answer any more. If the controller
-    gives that life a new generation, the broker does not learn of it: each of its heartbeats, fetches and
-    proposals is stale from now on. The same life must keep its generation however often it registers.
+    gives that life a new generation, the broker does not learn of it: its fetches and proposals are refused
+    until a heartbeat is, too, and it registers once more. All that time it is in the ISR and cannot follow,
+    and a write with acks=all does not get its answer in time. The same life must keep its generation however
+    often it registers.
     """
     world = story.world
     client.create_topic(world, "orders", (A, B, C))
@@ -282,9 +286,14 @@ def registered_twice(story: Story) -> None:
     story.await_held(slow)
     story.say("the registration is slow; the broker tries again", C)
     story.until_new_life(C, former)
-    story.say("the first request arrives after all")
+    story.until_isr(A, B, C)
+    story.say("broker 3 is in sync again; the first request arrives after all")
     story.release(slow)
     story.run(5)
+    answer = story.write(A, "orders", b"first", timeout_ms=200)
+    story.must(
+        answer == ErrorCode.NONE, f"a write with acks=all waits for broker 3: {answer.name} after 200 ms"
+    )
     story.must_heal()
 
 

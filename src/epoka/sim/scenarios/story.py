@@ -4,7 +4,8 @@ A scenario is a function that does things to a world, step by step, and says why
 simulator's, so the cores are the ones that serve clients; every message takes a millisecond unless the
 schedule holds it back, so the same thing happens every time. The simulator's checkers look on; whatever no
 checker can know, the scenario itself demands with `must`. With the rule nothing may be wrong in the end;
-without it the harm must be the one that the scenario names, seen by the checker that it names.
+without it the harm must be the one that the scenario names, seen by the checker that it names. A checker
+that only restates the rule proves no harm: what it sees is noted, and the story goes on to what comes of it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any, Final
 
 import msgspec
 
-from epoka.broker.control_feed import ControlFeed
 from epoka.model.events import RegistryChanged
 from epoka.model.image import ClusterImage
 from epoka.model.levels import HIGHEST, FeatureLevel
@@ -34,6 +34,7 @@ Schedule = Callable[["Story"], None]
 
 CONVERGED: Final = "liveness: the cluster heals"
 DEMANDED: Final = "the story's own"
+NOT_KEPT: Final = "the rule is not kept, says the checker"
 
 ROUTINE: Final = frozenset({"ProduceRequest", "ProduceResponse"})
 """What every chart shows."""
@@ -56,6 +57,8 @@ class Scenario(msgspec.Struct, frozen=True):
     schedule: Schedule
     harm: str
     """The checker that sees the harm when the rule is off."""
+    restated_by: str = ""
+    """The checker, by the beginning of its name, that only says that the rule is not kept."""
     rules: tuple[str, ...] = ()
     guard: str = ""
     """What keeps it safe, in words, where it is not a rule of `fencing/` alone."""
@@ -144,6 +147,20 @@ class Harmed(Exception):
 
 
 class _Checkers(Checkers):
+    def __init__(self, world: WatchedWorld, oracle: Oracle, restating: str) -> None:
+        super().__init__(world, oracle)
+        self._write = world.write
+        self._restating = restating
+        self._noted = False
+
+    def fail(self, checker: str, story: str) -> None:
+        """That the rule is not kept is no harm yet: it is noted once, and the story goes on."""
+        if not self._restating or not checker.startswith(self._restating):
+            super().fail(checker, story)
+        elif not self._noted:
+            self._noted = True
+            self._write(NOTE, f"{NOT_KEPT} [{checker}]: {story}")
+
     def standing(self, image: ClusterImage, name: str, state: PartitionState) -> None:
         """A controller in zookeeper mode that has not read the registry yet counts on nobody."""
         push = self.world.controller._push
@@ -168,7 +185,7 @@ class Story:
             **{"request_timeout_ms": 10_000, **told.settings},
         )
         self.oracle = Oracle()
-        self.checkers = _Checkers(self.world, self.oracle)
+        self.checkers = _Checkers(self.world, self.oracle, told.restated_by if without_rule else "")
 
     # What is told.
 
@@ -259,9 +276,11 @@ class Story:
         except StoodStill:
             raise Harmed(Harm(CONVERGED, f"not in {ms / 1000:g} s: {what}")) from None
 
-    def write(self, broker: int, topic: str, value: bytes, *, acks: int = -1) -> ErrorCode:
+    def write(
+        self, broker: int, topic: str, value: bytes, *, acks: int = -1, timeout_ms: int = 5_000
+    ) -> ErrorCode:
         """Produce and wait for the answer."""
-        request = produce_request(topic, 0, batch([value]), acks, timeout_ms=5_000)
+        request = produce_request(topic, 0, batch([value]), acks, timeout_ms=timeout_ms)
         answer = self.world.ask(broker, request, PRODUCE_VERSION)
         self.until("the produce is answered", lambda: answer.done)
         outcome = produced(answer)
@@ -311,11 +330,6 @@ class Story:
         core = self.world.broker(broker_id)
         replica = core.replicas.by_name.get((topic, 0))
         return replica is not None and core.following.follows(replica)
-
-    def has_been_told(self, broker_id: int) -> bool:
-        """Whether a control request has told this life of the broker what the cluster looks like."""
-        feed = self.world.broker(broker_id).feed
-        return isinstance(feed, ControlFeed) and feed.updated
 
     def refused(self, rule: str) -> bool:
         return any(verdict.rule == rule for line in self.world.lines for verdict in line.verdicts)
@@ -397,6 +411,7 @@ __all__ = [
     "LOSE",
     "MESSAGE",
     "NOTE",
+    "NOT_KEPT",
     "SCENARIOS",
     "TEAR",
     "VERDICT",
