@@ -584,6 +584,22 @@ class TestIsrChange:
         assert self.ask(desk, **about) is error
         assert desk.core.image.partition("orders", 0).isr == ((1, 2) if not error else (1, 2, 3))
 
+    def test_results_have_no_names_and_stand_in_the_order_of_the_request(self):
+        desk = three(FeatureLevel.HEARTBEATS)
+        desk.create("orders", 1, 2, 3)
+        desk.create("refunds", 2, 1, 3)
+        proposal = isr_change.IsrChangePartition(leader_epoch=0, partition_index=0, isr_nodes=(1, 2))
+        topics = tuple(
+            isr_change.IsrChangeTopic(topic_name=name, partitions=(proposal,))
+            for name in ("refunds", "missing", "orders")
+        )
+        answer = desk.ask(isr_change.IsrChangeRequest(broker_id=1, incarnation_id=100, topics=topics), 0)
+        assert [result.error_code for result in answer.results] == [
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.NONE,
+        ]
+
     @pytest.mark.parametrize("level", [FeatureLevel.ELIGIBLE_ISR, FeatureLevel.FETCH_EPOCHS])
     def test_a_leader_that_is_late_may_take_members_out_and_add_none(self, level):
         """A proposal to add one may be of long ago, and has no partition epoch by which that would show."""
