@@ -340,8 +340,8 @@ def test_what_metadata_has_undone_is_not_proposed_again(level):
     for other in (1, 2, CONTROLLER):
         world.isolate(3, other)
     world.isolate(2, 1)
-    leadership = world.broker(1).replicas.by_name["orders", 0].leadership
-    world.run_until(lambda: leadership.isr == (1,))
+    replica = world.broker(1).replicas.by_name["orders", 0]
+    world.run_until(lambda: replica.leadership.isr == (1,))
     world.heal()
     world.isolate(2, 1)
     world.isolate(3, 1)

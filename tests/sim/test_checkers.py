@@ -1,4 +1,8 @@
-"""A checker that has never objected is no evidence: here each one is shown what it must object to."""
+"""A checker that has never objected is no evidence: here each one is shown what it must object to.
+
+What clients notice while they run is in `test_client_checkers.py`, what a healed cluster must have become in
+`test_liveness.py`, and that a run asks its checkers in `test_planted_runs.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,63 +12,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from epoka.broker.lifecycle import LifeState
-from epoka.model.events import Peer, Reply, Request, Respond, Wake
-from epoka.sim import World, client
-from epoka.sim.checkers import Checkers, Violated
+from epoka.model.events import Peer, Reply, Request, Respond
+from epoka.model.image import register_broker_record
+from epoka.sim import client
+from epoka.sim.checkers import Violated
 from epoka.sim.history import History
 from epoka.sim.oracle import Batch, Oracle
 from epoka.sim.process import DOUBLES, Machine
 from epoka.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from epoka.wire.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
+    NoOpRecord,
     PartitionChangeRecord,
-    UnregisterBrokerRecord,
 )
-
-
-class Watched:
-    """A healthy world with its checkers, on which something is then put wrong."""
-
-    def __init__(self, mode: str = "log") -> None:
-        self.world = World(mode=mode)
-        client.create_topic(self.world, "t", (1, 2, 3), min_insync_replicas="2")
-        self.checkers = Checkers(self.world, Oracle())
-        for value in (b"one", b"two"):
-            client.write(self.world, 1, "t", value)
-        self.world.run(400)
-        self.topic = self.world.controller.image.topic("t")
-        assert self.topic is not None and not self.checkers.violations
-        self.key = (self.topic.id, 0)
-
-    def process(self, node: int) -> Any:
-        return self.world.process_at(node)
-
-    def replica(self, node: int) -> Any:
-        return self.world.broker(node).replicas.by_name["t", 0]
-
-    def look(self, node: int, event: Any = None) -> None:
-        self.checkers.after(self.process(node), event or Wake())
-
-    def decree(self, *records: Any) -> None:
-        """What no controller would decide."""
-        image = self.world.controller.image
-        for record in records:
-            image.apply(record, image.offset + 1)
-        self.look(100)
-
-    def objection(self) -> str:
-        (violation,) = self.checkers.violations
-        return violation.checker
-
-
-@pytest.fixture
-def watched() -> Watched:
-    return Watched()
+from tests.sim.watched import Watched
 
 
 def _isr(watched: Watched, *isr: int, leader: int = -2) -> PartitionChangeRecord:
-    assert watched.topic is not None
     return PartitionChangeRecord(partition_id=0, topic_id=watched.topic.id, isr=isr, leader=leader)
 
 
@@ -77,11 +41,22 @@ def test_a_healthy_cluster_is_left_in_peace(watched: Watched) -> None:
 
 
 def test_a_leader_that_lacks_something_is_noticed(watched: Watched) -> None:
+    """It has everything when the controller chooses it, and no more when it begins to lead."""
+    world = watched.world
+    world.crash(1)
+    world.run_until(lambda: world.partition("t").leader == 2)
+    assert not world.leads(2, "t") and not watched.checkers.violations
+    watched.replica(2).log.truncate_to(1)
+    with pytest.raises(Violated):
+        world.run_until(lambda: world.leads(2, "t"))
+    assert watched.objection() == "1: the leader has everything"
+
+
+def test_a_leader_that_is_chosen_although_it_lacks_something_is_noticed(watched: Watched) -> None:
     watched.replica(2).log.truncate_to(1)
     with pytest.raises(Violated):
         watched.decree(_isr(watched, 2, 3, leader=2))
-        watched.world.run(100)
-    assert watched.objection() in ("1: the leader has everything", "2: ISR members have everything")
+    assert watched.objection() == "2: ISR members have everything"
 
 
 def test_an_isr_member_that_lacks_something_is_noticed(watched: Watched) -> None:
@@ -127,6 +102,30 @@ def test_two_histories_of_one_offset_are_noticed(watched: Watched) -> None:
     assert watched.objection() == "6: nothing committed is lost"
 
 
+def test_two_leaders_that_commit_different_records_at_one_offset_are_noticed(watched: Watched) -> None:
+    world, former = watched.world, watched.replica(1)
+    world.isolate(1)
+    world.run_until(lambda: world.leads(2, "t") and world.partition("t").leader == 2)
+    client.write(world, 2, "t", b"X")
+    lifecycle = world.broker(1).lifecycle
+    lifecycle.self_fenced, lifecycle.last_contact_ms = False, world.broker(1).now
+    client.producing(world, 1, "t", b"Y", acks=1)
+    world.run(3)
+    former.raise_high_watermark(former.log.end_offset)
+    with pytest.raises(Violated):
+        watched.look(1)
+    assert watched.objection() == "4: logs match"
+
+
+def test_a_leader_that_commits_what_contradicts_the_committed_is_noticed(watched: Watched) -> None:
+    """Somebody has committed one record where this leader has two in one batch."""
+    committed = watched.checkers.oracle.committed(watched.key)
+    committed.add([Batch(2, 3, watched.replica(1).leader_epoch, 12345)])
+    with pytest.raises(Violated):
+        client.write(watched.world, 1, "t", b"three", b"four")
+    assert watched.objection() == "4: logs match"
+
+
 def test_what_contradicts_the_committed_is_told() -> None:
     committed = Oracle().committed((Watched, 0))  # type: ignore[arg-type]
     assert committed.add([Batch(0, 1, 0, 7)]) is None
@@ -156,6 +155,27 @@ def test_a_leader_epoch_that_falls_is_noticed(watched: Watched) -> None:
     watched.replica(2).leader_epoch -= 1
     with pytest.raises(Violated):
         watched.look(2)
+    assert watched.objection() == "8: epochs go up"
+
+
+@pytest.mark.parametrize("falling", ["leader_epoch", "partition_epoch"])
+def test_an_epoch_of_the_controller_that_falls_is_noticed(watched: Watched, falling: str) -> None:
+    """The other one rises, as it would."""
+    state, image = watched.world.partition("t"), watched.world.controller.image
+    epochs = {"leader_epoch": state.leader_epoch + 1, "partition_epoch": state.partition_epoch + 1}
+    epochs[falling] -= 2
+    image.tell_partition(watched.topic.id, 0, msgspec.structs.replace(state, **epochs))
+    with pytest.raises(Violated):
+        watched.decree(NoOpRecord())
+    assert watched.objection() == "8: epochs go up"
+
+
+def test_a_generation_that_falls_is_noticed(watched: Watched) -> None:
+    broker = watched.world.controller.image.broker(3)
+    assert broker is not None
+    earlier = msgspec.structs.replace(broker, epoch=broker.epoch - 1)
+    with pytest.raises(Violated):
+        watched.decree(register_broker_record(earlier))
     assert watched.objection() == "8: epochs go up"
 
 
@@ -335,21 +355,6 @@ def test_a_replica_that_was_taken_into_the_isr_again_has_no_excuse(watched: Watc
     watched.checkers.oracle.lost_data(2, [watched.key])
     watched.decree(_isr(watched, 1, 2))
     assert not watched.checkers.oracle.lost
-
-
-def test_liveness_says_what_is_missing(watched: Watched) -> None:
-    watched.world.broker(2).lifecycle.state = LifeState.RECOVERY
-    assert "recovery" in (watched.checkers.converged() or "")
-
-
-def test_a_broker_of_zookeeper_mode_that_was_told_something_else_is_missed() -> None:
-    watched = Watched("zookeeper")
-    assert watched.checkers.converged() is None
-    image = watched.world.broker(2).image
-    known = image.broker(3)
-    assert known is not None
-    image.apply(UnregisterBrokerRecord(broker_id=3, broker_epoch=known.epoch), image.offset + 1)
-    assert "takes broker 3 for None" in (watched.checkers.converged() or "")
 
 
 # What clients see.

@@ -1,4 +1,4 @@
-"""One seed, one trace: in every process, whatever Python hashes strings to."""
+"""One seed, one trace and one ledger: in every process, whatever Python hashes strings to."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import pytest
 from epoka.sim.runner import Options, run
 
 SCRIPT = """
-import sys
-from epoka.sim.runner import Options, run
+import hashlib, sys
+import msgspec
+from epoka.sim.runner import Options, Run
 for seed in range(int(sys.argv[2]), int(sys.argv[3])):
-    result = run(seed, Options(mode=sys.argv[1]))
-    print(seed, result.trace, result.events, result.acked, sorted(result.faults.items()))
+    run = Run(seed, Options(mode=sys.argv[1]), ledger=True)
+    result = run.go()
+    ledger = hashlib.blake2b(msgspec.json.encode(run.ledger)).hexdigest()
+    print(seed, ledger, result.trace, result.events, result.acked, sorted(result.faults.items()))
 """
 
 
@@ -33,7 +36,7 @@ def _traces(mode: str, hash_seed: str, first: int, last: int) -> str:
 
 
 @pytest.mark.parametrize("mode", ["log", "zookeeper"])
-def test_traces_do_not_depend_on_the_process_or_on_hashes(mode: str) -> None:
+def test_traces_and_ledgers_do_not_depend_on_the_process_or_on_hashes(mode: str) -> None:
     one = _traces(mode, "1", 0, 60)
     other = _traces(mode, "2", 0, 60)
     assert one == other

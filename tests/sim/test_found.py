@@ -9,8 +9,10 @@ import pytest
 from epoka.broker import metadata_feed
 from epoka.broker.following import Asked
 from epoka.broker.lifecycle import Lifecycle
+from epoka.controller.state import ControllerState
+from epoka.log.epochs import CHECKPOINT
 from epoka.model.levels import FeatureLevel
-from epoka.sim import World, client, steps
+from epoka.sim import KEEP, World, client, steps
 from epoka.sim.mutants import applied
 from epoka.sim.process import Machine
 from epoka.sim.runner import replay
@@ -19,6 +21,8 @@ from epoka.wire.messages.update_metadata import UpdateMetadataRequest
 
 EXCUSED = Path(__file__).parent / "excused"
 FOUND = Path(__file__).parent / "found"
+LEADER_EPOCH_AT = 12
+"""In a batch."""
 
 
 def test_a_new_life_does_not_take_up_what_its_last_one_led(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,3 +246,34 @@ def test_what_comes_late_comes_on_the_connection_that_it_was_sent_on() -> None:
     UpdateMetadata was believed (zookeeper mode, stragglers, seed 11254)."""
     schedule = steps.decode((FOUND / "update-on-a-connection-that-was-met.json").read_bytes())
     assert replay(schedule).go().ok
+
+
+def test_a_proposal_without_a_partition_epoch_undoes_nothing_that_the_controller_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A leader proposed by IsrChange to take a broker out, and slept. Meanwhile another member ended and came
+    back as a new life: the late proposal put it into the ISR again, which the leader knew nothing of
+    (zookeeper mode, seed 1110382)."""
+    schedule = steps.decode((FOUND / "proposal-older-than-the-isr.json").read_bytes())
+    assert replay(schedule).go().ok
+    monkeypatch.setattr(ControllerState, "renews_leaders", False)
+    assert [each.checker for each in replay(schedule).go().violations] == ["3: the quorum covers the ISR"]
+
+
+def test_a_follower_whose_last_epoch_has_not_begun_cuts_it_off() -> None:
+    """A crash flipped a bit of the leader epoch in the last batch of a log, which no checksum covers. No
+    leader knew that epoch, and the follower was never in sync again (log mode, seed 244 of that day)."""
+    world = World()
+    client.create_topic(world, "t", (1, 2, 3), min_insync_replicas="2")
+    world.run(50)
+    client.write(world, 1, "t", b"one")
+    world.run(50)
+    world.crash(3, KEEP)
+    world.run_until(lambda: sorted(world.partition("t").isr) == [1, 2], 10_000)
+    folder = world.machines[3].store.folder("t-0")
+    (log,) = (blob for name, blob in folder._blobs.items() if name.endswith(".log"))
+    log.content[LEADER_EPOCH_AT] ^= 0x10
+    folder.delete(CHECKPOINT)
+    world.restart(3)
+    world.run_until(lambda: sorted(world.partition("t").isr) == [1, 2, 3], 10_000)
+    assert client.log_of(world, 3, "t") == [b"one"]

@@ -16,6 +16,8 @@ class Listener(msgspec.Struct, frozen=True):
     name: str
     host: str
     port: int
+    security_protocol: int = 0
+    """0 in the clear, 1 with TLS, as registrations tell it."""
 
 
 class BrokerConfig(msgspec.Struct, frozen=True):
@@ -42,6 +44,8 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     topic_defaults: dict[str, Value] = {}
     """The node's own settings, typed, under their names: topics inherit from them."""
     described: dict[str, str] = {}
+    configured: frozenset[str] = frozenset()
+    """Which of them the operator has set; the others are as they are by themselves."""
     """The node's settings as text, for whoever asks with DescribeConfigs."""
 
     heartbeat_interval_ms: int = 2_000

@@ -244,6 +244,10 @@ class Fetcher:
         elif 0 <= leader_end < log.end_offset:
             log.truncate_to(leader_end)
             replica.high_watermark = min(replica.high_watermark, log.end_offset)
+        elif log.epochs.last_epoch > replica.leader_epoch:
+            # No checksum covers the epoch of a batch: one that has not begun yet is a flipped bit.
+            log.truncate_to(log.epochs.last_start)
+            replica.high_watermark = min(replica.high_watermark, log.end_offset)
         else:
             return False
         return True

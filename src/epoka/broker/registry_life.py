@@ -10,7 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from epoka.broker.control_feed import ControlFeed
-from epoka.broker.lifecycle import STARTING_INTERVAL_MS, STOPPING_INTERVAL_MS, Lifecycle, LifeState
+from epoka.broker.lifecycle import (
+    HEARTBEAT_LANE,
+    STARTING_INTERVAL_MS,
+    STOPPING_INTERVAL_MS,
+    Lifecycle,
+    LifeState,
+)
 from epoka.model.events import CONTROLLER, Register
 from epoka.model.levels import FeatureLevel
 from epoka.model.registrations import WITH_HEARTBEATS, WITHOUT_HEARTBEATS
@@ -21,8 +27,6 @@ INACTIVE, ACTIVE, STOPPING = 1, 2, 3
 """KIP-343's states; 0 is what a controller answers that has not heard of the broker yet."""
 
 SHUTDOWN_RETRY_MS = 200
-HEARTBEAT_LANE = 4
-"""A proposal waits for ZooKeeper. It makes no heartbeat late, and is not given up with one that was."""
 
 
 class RegistryLife(Lifecycle):

@@ -50,7 +50,15 @@ def leave_all(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
             election = elections[topic.name] = election_for(state, topic.name)
         partition = image.state(ref)
         isr = [member for member in partition.isr if member != broker_id]
-        record = change(topic.id, ref.index, partition, may_lead, election=election, isr=isr)
+        record = change(
+            topic.id,
+            ref.index,
+            partition,
+            may_lead,
+            election=election,
+            isr=isr,
+            renews=state.renews_leaders,
+        )
         if record:
             records.append(record)
     return records

@@ -4,7 +4,8 @@ Every change of a partition goes through here, so these hold everywhere: the lea
 is none; an ISR never becomes empty, the last member stays and the partition has no leader; a reassignment
 that is complete is ended by the same record; the leader epoch rises when a leader is set and whenever a
 replica leaves the assignment, so that a leader which no longer counts the replica can be told from one that
-still does.
+still does. Where proposals name no partition epoch, it rises with every ISR that the controller changes by
+itself (`renews`).
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def change(
     adding: Sequence[int] | None = None,
     removing: Sequence[int] | None = None,
     recovery: int | None = None,
+    renews: bool = False,
 ) -> PartitionChangeRecord | None:
     """The record that leads from `state` to what is wanted, or None when that is where it already is."""
     isr = state.isr if isr is None else isr
@@ -88,12 +90,14 @@ def change(
         isr = state.isr
     if elected.unclean:
         recovery = RECOVERING
-    left = any(replica not in replicas for replica in state.replicas)
+    renewed = any(replica not in replicas for replica in state.replicas) or (
+        renews and tuple(isr) != state.isr
+    )
     record = PartitionChangeRecord(
         partition_id=index,
         topic_id=topic_id,
         isr=_changed(isr, state.isr),
-        leader=elected.leader if left or elected.leader != state.leader else LEADER_UNCHANGED,
+        leader=elected.leader if renewed or elected.leader != state.leader else LEADER_UNCHANGED,
         replicas=_changed(replicas, state.replicas),
         removing_replicas=_changed(removing, state.removing),
         adding_replicas=_changed(adding, state.adding),

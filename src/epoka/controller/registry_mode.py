@@ -276,7 +276,7 @@ class RegistryMode:
                 if topic is None or partition is None or offline.broker_id not in partition.isr:
                     continue
                 isr = [member for member in partition.isr if member != offline.broker_id]
-                record = change(topic.id, index, partition, may_lead, isr=isr)
+                record = change(topic.id, index, partition, may_lead, isr=isr, renews=state.renews_leaders)
                 if record is not None:
                     records.append(record)
             return Decision(

@@ -36,6 +36,13 @@ class ControllerState(msgspec.Struct):
     """Zookeeper mode: state reaches brokers by control requests."""
 
     @property
+    def renews_leaders(self) -> bool:
+        """Leaders propose by IsrChange (KIP-343), which names no partition epoch: a proposal from before the
+        controller changed the ISR itself would undo that. So such a change raises the leader epoch, by which
+        the proposal is refused, as controllers of that time did."""
+        return self.pushes and FeatureLevel.HEARTBEATS <= self.image.level < FeatureLevel.ELIGIBLE_ISR
+
+    @property
     def next_offset(self) -> int:
         return self.image.offset + 1
 

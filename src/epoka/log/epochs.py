@@ -42,6 +42,11 @@ class EpochHistory:
     def last_epoch(self) -> int:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
+    @property
+    def last_start(self) -> int:
+        """Where the last epoch begins."""
+        return self._starts[-1] if self._starts else NO_OFFSET
+
     def load(self) -> bool:
         """False if there is no checkpoint or it cannot be read: then the batches have to say."""
         content = self._store.read_all(CHECKPOINT)

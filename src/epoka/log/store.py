@@ -426,11 +426,16 @@ class MemoryStore:
     def fail_flushes(self, on: bool) -> None:
         self._faults.fail_flushes = on
 
-    def crash(self, keep_unflushed: Callable[[str, int], int] | None = None) -> None:
+    def crash(
+        self,
+        keep_unflushed: Callable[[str, int], int] | None = None,
+        garble: Callable[[str, int], int] | None = None,
+    ) -> None:
         """The machine lost power: blobs opened before are dead and unflushed tails are gone.
 
         `keep_unflushed(name, unflushed_bytes)` says how many bytes of a tail survive: 0 loses it, all keeps
-        it, anything between tears it. Without it all are lost. Names come in a fixed order.
+        it, anything between tears it. Without it all are lost. `garble(name, kept_bytes)` says which byte of
+        what survives of a tail has a bit flipped, -1 for none. Names come in a fixed order.
         """
         for name in sorted(self._blobs):
             blob = self._blobs[name]
@@ -439,11 +444,13 @@ class MemoryStore:
             if tail > 0 and keep_unflushed is not None:
                 kept = max(0, min(tail, keep_unflushed(f"{self._place}/{name}", tail)))
             del blob.content[blob.flushed + kept :]
+            if kept and garble is not None and (at := garble(f"{self._place}/{name}", kept)) >= 0:
+                blob.content[blob.flushed + at] ^= 0x10
             blob.flushed = len(blob.content)
             blob.life += 1
         self._locked = False
         for name in sorted(self._folders):
-            self._folders[name].crash(keep_unflushed)
+            self._folders[name].crash(keep_unflushed, garble)
 
     def wipe(self) -> None:
         """The disk was replaced: nothing is left."""

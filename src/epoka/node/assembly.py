@@ -144,8 +144,12 @@ def build_controller(config: NodeConfig, endpoints: tuple[Endpoint, ...], now: i
     path = config.metadata_log_dir / CONTROLLER_FOLDER
     cluster_id = config.string("cluster.id") or read_cluster_id(path) or new_cluster_id()
     directory = _open_directory(path, cluster_id, config.node_id, now)
-    with _starting(path):
-        log = StoredMetadataLog(FileStore(path / "metadata"))
+    try:
+        with _starting(path):
+            log = StoredMetadataLog(FileStore(path / "metadata"))
+    except BaseException:
+        directory.abandon()
+        raise
     core = ControllerCore(config.node_id, cluster_id, log, controller_config(config), new_id=uuid.uuid4)
 
     def abandon() -> None:
@@ -227,12 +231,16 @@ def _check_cluster_id(known: str | None, ties: Ties, config: NodeConfig) -> None
 def _registered_endpoints(
     config: NodeConfig, endpoints: tuple[Endpoint, ...]
 ) -> tuple[RegisteredEndpoint, ...]:
-    """As the registry has them, the clients' door first; with TLS is protocol 1, in the clear 0."""
+    """As the registry has them, the clients' door first."""
     doors = sorted(endpoints, key=lambda each: each.name == CONTROL_LISTENER)
     return tuple(
-        RegisteredEndpoint(each.name, each.host, each.port, int(config.protocol(each.name) == SSL))
+        RegisteredEndpoint(each.name, each.host, each.port, _security_protocol(config, each))
         for each in doors
     )
+
+
+def _security_protocol(config: NodeConfig, endpoint: Endpoint) -> int:
+    return int(config.protocol(endpoint.name) == SSL)
 
 
 def _control_address(image: ClusterImage, broker_id: int) -> Sequence[Address]:
@@ -252,7 +260,10 @@ def broker_config(
         broker_id=config.node_id,
         cluster_id=cluster_id,
         incarnation_id=uuid.uuid4(),
-        listeners=tuple(BrokerListener(each.name, each.host, each.port) for each in doors),
+        listeners=tuple(
+            BrokerListener(each.name, each.host, each.port, _security_protocol(config, each))
+            for each in doors
+        ),
         directory_ids=(directory.directory_id,),
         rack=config.string("broker.rack"),
         previous_broker_epoch=directory.previous_generation,
@@ -264,6 +275,7 @@ def broker_config(
         offsets_topic_replication_factor=integer("offsets.topic.replication.factor"),
         topic_defaults=topic_defaults(config),
         described=described(config),
+        configured=config.explicit,
         heartbeat_interval_ms=integer("broker.heartbeat.interval.ms"),
         heartbeat_timeout_ms=integer("broker.heartbeat.timeout.ms"),
         registration_timeout_ms=integer("initial.broker.registration.timeout.ms"),
@@ -352,10 +364,6 @@ def broker_chores(config: NodeConfig, core: BrokerCore, directory: LogDirectory)
                 raise
 
     def flush(now: int) -> Work:
-        for replica in list(core.replicas.by_key.values()):
-            log = replica.log
-            if log.failure is None and log.recovery_point < log.segment_bases[-1] and is_kept(replica):
-                yield from aside(replica, log.flush_sealed)
         for place, log in list(directory.logs.items()):
             if (
                 log.config.flush_ms == NEVER
@@ -368,6 +376,12 @@ def broker_chores(config: NodeConfig, core: BrokerCore, directory: LogDirectory)
                 del flushed_at[place]
                 yield None
 
+    def flush_sealed(now: int) -> Work:
+        for replica in list(core.replicas.by_key.values()):
+            log = replica.log
+            if log.failure is None and log.recovery_point < log.segment_bases[-1] and is_kept(replica):
+                yield from aside(replica, log.flush_sealed)
+
     def is_kept(replica: Replica) -> bool:
         return directory.log(replica.topic, replica.index) is replica.log
 
@@ -375,6 +389,8 @@ def broker_chores(config: NodeConfig, core: BrokerCore, directory: LogDirectory)
         Chore("checkpoint", config.integer("replica.high.watermark.checkpoint.interval.ms"), checkpoint),
         Chore("retention", config.integer("log.retention.check.interval.ms"), retention),
         Chore("flush", FLUSH_CHECK_MS, flush),
+        # Apart from the other: this one may wait for a long compaction in the same thread.
+        Chore("flush of sealed segments", FLUSH_CHECK_MS, flush_sealed),
     ]
     if config.flag("log.cleaner.enable"):
         chores.append(Chore("compaction", config.integer("log.cleaner.backoff.ms"), compaction))

@@ -238,7 +238,12 @@ class Checkers:
         if committed.takeover is not None and replica.leader_epoch < committed.takeover.epoch:
             self.oracle.commits_late(key, replica.log, mark)
             return
-        if mark <= committed.end:
+        known = committed.end
+        fresh = batches_of(replica.log, max(min(before, known), replica.log.log_start_offset), mark)
+        wrong = committed.add(fresh)
+        if wrong is not None:
+            self.fail("4: logs match", f"{process}, {replica} in epoch {replica.leader_epoch}: {wrong}")
+        if mark <= known:
             return
         state = self.truth.partition(*key)
         if (
@@ -247,9 +252,6 @@ class Checkers:
             and state.leader_epoch == replica.leader_epoch
         ):
             self.quorum(process, key, replica)
-        wrong = committed.add(batches_of(replica.log, committed.end, mark))
-        if wrong is not None:
-            self.fail("4: logs match", f"{process}, {replica} in epoch {replica.leader_epoch}: {wrong}")
         if state is not None:
             self.candidates(key, state, committed)
 
@@ -542,7 +544,8 @@ class Checkers:
                 return f"the controller does not count on {process}: {known}"
             if world.keeper is None and core.image.offset != image.offset:
                 return f"{process} has read to {core.image.offset} of {image.offset}"
-            if world.keeper is not None and (wrong := _mistaken(core.image, image)) is not None:
+        for process in world.brokers():
+            if (wrong := _mistaken(process.core.image, image)) is not None:
                 return f"{process} {wrong}"
         for ref in image.all_partitions():
             state = image.state(ref)
@@ -594,7 +597,7 @@ class Checkers:
 
 
 def _mistaken(told: ClusterImage, image: ClusterImage) -> str | None:
-    """What a broker of zookeeper mode has not been told, or was told and is no more; None for nothing."""
+    """What a broker has not been told, or was told and is no more; None for nothing."""
     for broker in image.brokers.values():
         known = told.broker(broker.id)
         # Below `eligible-isr` it is not told of generations.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -91,8 +92,14 @@ def spread(pieces: Sequence[Work], workers: int) -> Iterator[Worked]:
     # has nothing but this module. No child looks for dead worlds: it ends after a while, and they with it.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    with context.Pool(workers, gc.disable, maxtasksperchild=PIECES_OF_ONE_PROCESS) as pool:
+    with context.Pool(workers, _begin, maxtasksperchild=PIECES_OF_ONE_PROCESS) as pool:
         yield from pool.imap(_work, pieces)
+
+
+def _begin() -> None:
+    gc.disable()
+    # Ctrl-C reaches every process of a terminal; whoever waits for the results says so.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _work(piece: Work) -> Worked:

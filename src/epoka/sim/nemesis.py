@@ -352,7 +352,8 @@ class Nemesis:
         return self._cut(step, both=False)
 
     def _cut(self, step: Step, *, both: bool) -> bool:
-        """One from another, or, when no other is named, from every node."""
+        """One from another, or, when no other is named, from every node; in zookeeper mode now and then from
+        the ensemble as well, or from that alone."""
         one = self.find(step.target or "any", step.salt)
         if one is None:
             return False
@@ -360,12 +361,20 @@ class Nemesis:
             other = self.find(step.other, step.salt // 7)
             others = [] if other is None or other == one else [other]
         else:
-            others = [each for each in sorted(self.world.machines) if each < 900 and each != one]
+            nodes = [each for each in self._nodes() if each != one]
+            others = {1: [KEEPER], 2: [*nodes, KEEPER]}.get(step.salt % 6 if self._has_keeper else 0, nodes)
         for each in others:
             here, there = (one, each) if step.salt % 2 or both else (each, one)
             self.world.cut(here, there, both=both)
             self.world.later(step.ms, self._mend, here, there, both)
         return bool(others)
+
+    @property
+    def _has_keeper(self) -> bool:
+        return self.world.keeper is not None
+
+    def _nodes(self) -> list[int]:
+        return [each for each in sorted(self.world.machines) if each < KEEPER]
 
     def _mend(self, here: int, there: int, both: bool) -> None:
         self.world.mend(here, there, both=both)
@@ -373,7 +382,7 @@ class Nemesis:
     def _swizzle_clog(self, step: Step) -> bool:
         """Links stop one after the other and come back in another order."""
         rng = Random(step.salt)
-        nodes = [each for each in sorted(self.world.machines) if each < 900]
+        nodes = [*self._nodes(), KEEPER] if self._has_keeper else self._nodes()
         pairs = [(a, b) for at, a in enumerate(nodes) for b in nodes[at + 1 :]]
         chosen = rng.sample(pairs, min(len(pairs), 3))
         for one, other in chosen:

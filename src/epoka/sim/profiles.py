@@ -66,7 +66,7 @@ def stale_join(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
             "ambush",
             "",
             30,
-            300,
+            500,
             message="AlterPartitionRequest",
             disk="grows",
             then=(bounce, apart),
@@ -78,7 +78,7 @@ def stale_join(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
         level,
         steps,
         noise=1,
-        settings={"replica_lag_time_max_ms": 300, "request_timeout_ms": 600},
+        settings={"replica_lag_time_max_ms": 300, "request_timeout_ms": 250},
         controller={"session_timeout_ms": 900},
     )
 

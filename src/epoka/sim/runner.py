@@ -146,6 +146,7 @@ class Run:
         world, checkers = self.world, self.checkers
         assert self.nemesis is not None
         self.nemesis.heal()
+        self.workload.read_again()
         end = world.now + HEALING_MS
         missing: str | None = "nothing was looked at"
         while world.now < end:

@@ -222,6 +222,8 @@ class Workload:
         self.counts: dict[str, int] = {}
         self.producers = [Producer(self, number) for number in PRODUCERS]
         self.consumer = Consumer(self, 0)
+        self.latecomer = Consumer(self, 1)
+        """Begins when all is well, and reads everything from the beginning."""
         checkers.oracle.on_excused = self.excused
         self._values = 0
         self._side_topics = 0
@@ -240,6 +242,9 @@ class Workload:
 
     def start(self) -> None:
         self.consumer.poll()
+
+    def read_again(self) -> None:
+        self.latecomer.poll()
 
     # Whom to ask.
 
@@ -336,7 +341,9 @@ class Workload:
         committed = self.checkers.oracle.committed(key)
         for at, header in records.headers(content):
             if header.next_offset <= position:
-                continue
+                self.checkers.fail(
+                    "nonmonotonic-poll", f"a consumer at {position} got offset {header.base_offset} again"
+                )
             batch = committed.at(header.base_offset)
             if (
                 batch is None or batch.crc != header.crc or batch.epoch != header.partition_leader_epoch
@@ -363,8 +370,9 @@ class Workload:
 
     def excused(self, key: Key, offset: int) -> None:
         self.history.excuse(key, offset)
-        if self.consumer.positions.get(key, 0) > offset:
-            self.consumer.positions[key] = offset
+        for consumer in (self.consumer, self.latecomer):
+            if consumer.positions.get(key, 0) > offset:
+                consumer.positions[key] = offset
 
     def leads(self, broker: int, key: Key) -> bool:
         """Whether that broker leads in the present epoch. One that was replaced may know less."""
@@ -399,8 +407,9 @@ class Workload:
         return f"{waiting[0].value!r} is not acknowledged" if waiting else None
 
     def read_everything(self) -> bool:
-        """Whether the consumer has read all that is committed."""
+        """Whether both consumers have read all that is committed."""
         return all(
-            self.consumer.positions.get(key, 0) >= self.checkers.oracle.committed(key).end
+            consumer.positions.get(key, 0) >= self.checkers.oracle.committed(key).end
+            for consumer in (self.consumer, self.latecomer)
             for key in self.places
         )

@@ -65,6 +65,8 @@ FOREVER_MS = 60_000
 
 LOG, ZOOKEEPER = "log", "zookeeper"
 KEEP, LOSE, TEAR, WIPE = "keep", "lose", "tear", "wipe"
+COVERED_BYTES = 40
+"""So many at the end of a batch are covered by its checksum, however small it is."""
 """What a crash leaves of a disk: everything, what was flushed, a part of the tail, nothing."""
 
 Keep = Callable[[str, int], int]
@@ -323,13 +325,18 @@ class World:
         elif disk == LOSE:
             machine.store.crash(None)
         else:
-            machine.store.crash(keep or self._torn)
+            machine.store.crash(keep or self._torn, None if keep else self._garbled)
         if self.on_crash is not None:
             self.on_crash(machine, disk)
 
     def _torn(self, name: str, size: int) -> int:
         """Of each file some of the tail, cut anywhere."""
         return self.rng.randint(0, size)
+
+    def _garbled(self, name: str, size: int) -> int:
+        """Of every second file a bit of what is left of the tail, close to its end: no checksum covers the
+        first bytes of a batch, and what its offset was before nobody can tell."""
+        return size - 1 - self.rng.randrange(min(size, COVERED_BYTES)) if self.rng.random() < 0.5 else -1
 
     def restart(self, node: int) -> None:
         address = self.address_of(node)

@@ -58,7 +58,7 @@ def _describe(
             wire.DescribeConfigsResourceResult(
                 name=name,
                 value=value,
-                read_only=_set_by(core, name) == STATIC_BROKER,
+                read_only=_set_by(core, name) in (STATIC_BROKER, DEFAULT),
                 config_source=_set_by(core, name),
                 config_type=int(Kind.STRING),
             )
@@ -100,7 +100,9 @@ def _topic_setting(
 def _set_by(core: BrokerCore, name: str) -> int:
     if name in core.image.config(BROKER_RESOURCE, str(core.config.broker_id)):
         return DYNAMIC_BROKER
-    return DYNAMIC_DEFAULT_BROKER if name in core.image.config(BROKER_RESOURCE, "") else STATIC_BROKER
+    if name in core.image.config(BROKER_RESOURCE, ""):
+        return DYNAMIC_DEFAULT_BROKER
+    return STATIC_BROKER if name in core.config.configured else DEFAULT
 
 
 def _failed(asked: wire.DescribeConfigsResource, error: ErrorCode, reason: str) -> wire.DescribeConfigsResult:

@@ -192,9 +192,11 @@ class Group:
         if member.instance_id is None:
             raise InvariantBroken(f"only static members are replaced, not {member.member_id}")
         old_member_id = member.member_id
-        del self.members[old_member_id]
         member.member_id = new_member_id
-        self.members[new_member_id] = member
+        # It keeps its place: the order of members is the one that is stored, and they are told in it.
+        members = list(self.members.values())
+        self.members.clear()
+        self.members.update((each.member_id, each) for each in members)
         self.static_members[member.instance_id] = new_member_id
         if self.leader_id == old_member_id:
             self.leader_id = new_member_id
