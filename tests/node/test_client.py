@@ -167,6 +167,41 @@ async def test_a_request_that_is_late_takes_everything_behind_it_along_and_the_n
         caller.links.close()
 
 
+async def test_a_request_that_is_late_behind_another_is_given_up_alone(kit: Kit) -> None:
+    """A heartbeat behind a long piece of work must not cost the work its answer."""
+    async with kit.open_door() as door:
+        caller = Caller(kit, ("127.0.0.1", door.port))
+        door.core.react = door.core.answer_later
+        caller.send(1)
+        caller.send(2, timeout_ms=20)
+        caller.send(3)
+        await caller.replied((2, None))
+        await kit.eventually(lambda: len(door.core.requests) == 3)
+        for request in door.core.requests:
+            door.respond(request, HeartbeatResponse(error_code=7))
+        await caller.replied((1, 7), (3, 7))
+        assert len({request.peer.connection for request in door.core.requests}) == 1
+        caller.links.close()
+
+
+async def test_a_node_that_answers_only_the_first_request_is_given_up_by_the_next_that_is_late(
+    kit: Kit,
+) -> None:
+    async with kit.open_door() as door:
+        caller = Caller(kit, ("127.0.0.1", door.port))
+        door.core.react = door.core.answer_later
+        caller.send(1)
+        caller.send(2, timeout_ms=20)
+        await caller.replied((2, None))
+        await kit.eventually(lambda: len(door.core.requests) == 2)
+        door.respond(door.core.requests[0], HeartbeatResponse(error_code=7))
+        await caller.replied((1, 7))
+        caller.send(3, timeout_ms=20)
+        await caller.replied((3, None))
+        await kit.eventually(lambda: not door.listener.connections)
+        caller.links.close()
+
+
 async def test_a_late_answer_on_a_dropped_connection_reaches_nobody(kit: Kit) -> None:
     async with kit.open_door() as door:
         caller = Caller(kit, ("127.0.0.1", door.port))

@@ -10,6 +10,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from epoka import Cluster
 from epoka.cluster.layout import METRICS
 from epoka.model.partitions import PartitionState
+from epoka.node import metrics_door
 from epoka.node.exposition import LINES_AT_A_TIME, Family, several, written, written_in_slices
+from epoka.node.metrics import PARTITIONS_AT_A_TIME, Figures
 from epoka.node.metrics_door import MAX_LINE_BYTES, MetricsDoor
 from tests.cluster.records import create_topic, write
 from tests.waiting import wait_until
@@ -152,6 +156,28 @@ class TestFigures:
         assert shown <= told
 
 
+def test_two_scrapes_at_once_count_every_record_once() -> None:
+    led = SimpleNamespace(start_offset=0, isr=(1,), replicas=(1,))
+    replicas = {
+        number: SimpleNamespace(
+            topic="t",
+            index=number,
+            min_isr=1,
+            log=SimpleNamespace(size_bytes=1, end_offset=10),
+            leadership=led,
+        )
+        for number in range(2 * PARTITIONS_AT_A_TIME)
+    }
+    core: Any = SimpleNamespace(replicas=SimpleNamespace(by_key=replicas))
+
+    async def scrape_twice() -> int:
+        figures = Figures(1)
+        await asyncio.gather(figures._of_replicas(core), figures._of_replicas(core))
+        return figures._messages_in["t"]
+
+    assert asyncio.run(scrape_twice()) == 10 * len(replicas)
+
+
 class TestDoor:
     """The door alone, with nonsense behind and before it."""
 
@@ -181,6 +207,29 @@ class TestDoor:
         )
         assert got.startswith(b"HTTP/1.1 200 OK") and got.endswith(b"epoka_x 1\n")
         assert head.startswith(b"HTTP/1.1 200 OK") and head.endswith(b"\r\n\r\n")
+
+    def test_a_scraper_that_does_not_read_is_sent_away(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(metrics_door, "PATIENCE_S", 1)
+        large = "x" * 30_000_000
+
+        async def collect() -> list[Family]:
+            return [several("epoka_x", "gauge", large, [({}, 1)])]
+
+        async def talk() -> None:
+            door = MetricsDoor(collect)
+            host, port = await door.open("127.0.0.1", 0)
+            mine = asyncio.current_task()
+            _, writer = await asyncio.open_connection(host, port, limit=1)
+            writer.transport.pause_reading()
+            writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            await asyncio.sleep(0)
+            async with asyncio.timeout(30):
+                while others := asyncio.all_tasks() - {mine}:
+                    await asyncio.wait(others)
+            writer.close()
+            door.close()
+
+        asyncio.run(talk())
 
     def test_bad_questions(self) -> None:
         other, post, short, endless, silent = self.ask(

@@ -168,6 +168,12 @@ async def test_advertised_listeners_fill_in_what_is_known_only_when_bound(kit: K
     await bench.node.wait()
 
 
+async def test_a_host_that_cannot_be_one_is_named(kit: Kit) -> None:
+    bench = Bench(kit, settings(listeners="PLAINTEXT://127.0.0.1:0,CONTROL://a..b:1"))
+    with pytest.raises(StartFailed, match=r"^cannot listen on CONTROL://a..b:1: "):
+        await bench.node.start()
+
+
 async def test_a_defect_in_a_core_ends_the_node_with_code_70_and_leaves_the_disks_alone(
     kit: Kit, lines: Lines
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from epoka.model.events import Disconnected, Hangup, Request, Respond
 from epoka.node import server
-from epoka.node.server import NO_LIMIT, Listener, ServerLimits
+from epoka.node.server import MIN_READ_BYTES, NO_LIMIT, Listener, ServerLimits
 from epoka.wire import frame as wire
 from epoka.wire.frame import SCRATCH_BYTES
 from epoka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -528,6 +528,28 @@ async def test_a_peer_that_never_reads_its_answers_is_closed_in_the_end(kit: Kit
         client.send(*[MetadataRequest()] * 1000, version=4)
         await kit.eventually(lambda: door.core.requests)
         await kit.eventually(lambda: not door.listener.connections)
+
+
+async def test_a_peer_that_reads_slowly_and_steadily_is_not_idle(kit: Kit) -> None:
+    async with kit.open_door(limits=ServerLimits(max_idle_ms=200, max_in_flight=1000)) as door:
+        door.core.react = door.core.answer_later
+        client = await door.connect(limit=2**16)
+        client.writer.transport.pause_reading()
+        client.send(*[MetadataRequest()] * 800, version=4)
+        await kit.eventually(lambda: len(door.core.requests) == 800)
+        (connection,) = door.listener.connections.values()
+        for request in door.core.requests:
+            door.respond(request)
+        client.writer.transport.resume_reading()
+        for _ in range(3):
+            # Two megabytes between two looks, and nothing else: no answer ends, no request comes.
+            before = connection.last_active
+            for _ in range(2 * MIN_READ_BYTES // 2**15):
+                await client.reader.readexactly(2**15)
+            await kit.eventually(
+                lambda before=before: connection.last_active > before or not door.listener.connections
+            )
+            assert door.listener.connections
 
 
 async def test_a_peer_that_never_reads_is_closed_even_while_the_core_owes_it_an_answer(kit: Kit) -> None:

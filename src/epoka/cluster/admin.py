@@ -84,16 +84,17 @@ class AdminDoor:
             peer.settimeout(10)
             try:
                 line = stream.readline(MAX_REQUEST_BYTES)
+            except OSError:
+                return
+            try:
                 request = msgspec.json.decode(line, type=AdminRequest)
                 answer = AdminAnswer(outcome=self._do(request))
             except msgspec.DecodeError as error:
                 answer = AdminAnswer(error=f"a request that nobody understands: {error}", code=EXIT_USAGE)
             except BadCluster as error:
                 answer = AdminAnswer(error=str(error), code=EXIT_USAGE)
-            except ClusterError as error:
+            except (ClusterError, OSError) as error:
                 answer = AdminAnswer(error=str(error), code=EXIT_FAILED)
-            except OSError:
-                return
             try:
                 peer.sendall(msgspec.json.encode(answer) + b"\n")
             except OSError:

@@ -2,8 +2,9 @@
 
 Requests of one lane leave in order on one connection and are matched with their answers by order and
 correlation id. Whatever goes wrong (no address, refused, broken, too late, nonsense) ends as one `Reply` of
-None for every request it hits; the core decides what that means. A request that is too late closes its
-connection, because everything behind it would be too late as well.
+None for every request it hits; the core decides what that means. When the oldest request of a connection is
+too late, the connection is closed, because everything behind it waits for it. A later one that is too late,
+such as a heartbeat behind a long piece of work, is given up alone.
 
 A large request is handed to its connection slice by slice, as fast as the other side reads. Until then a
 connection holds a reference to it and no copy, so that one body can wait for two hundred slow readers.
@@ -89,7 +90,7 @@ class Links:
 class _Call:
     """A request on its way."""
 
-    __slots__ = ("api_key", "correlation_id", "parts", "timer", "token", "version")
+    __slots__ = ("api_key", "correlation_id", "finished", "parts", "timer", "token", "version")
 
     def __init__(self, send: Send, correlation_id: int, client_id: str) -> None:
         self.token = send.token
@@ -98,6 +99,8 @@ class _Call:
         self.correlation_id = correlation_id
         self.parts = encode_request(self.api_key, send.version, correlation_id, client_id, send.message)
         self.timer: asyncio.TimerHandle | None = None
+        self.finished = False
+        """Nobody waits for the answer any more; it still has its place in the order of answers."""
 
 
 class Link:
@@ -225,6 +228,8 @@ class Link:
         if call in self._waiting:
             self._waiting.remove(call)
             self._finish(call, None)
+        elif call is not next(each for each in self._in_flight if not each.finished):
+            self._finish(call, None)
         else:
             self._drop(f"it did not answer request {call.correlation_id} in time")
 
@@ -256,7 +261,9 @@ class Link:
         if call.timer is not None:
             call.timer.cancel()
             call.timer = None
-        self._links.reply(call.token, message)
+        if not call.finished:
+            call.finished = True
+            self._links.reply(call.token, message)
 
 
 class _Connection(asyncio.BufferedProtocol):

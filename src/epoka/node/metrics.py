@@ -98,7 +98,7 @@ class Figures:
     async def _of_replicas(self, core: BrokerCore) -> list[Family]:
         sizes: Counter[str] = Counter()
         counts: Counter[str] = Counter()
-        seen: dict[tuple[str, int], int] = {}
+        led: set[tuple[str, int]] = set()
         for position, replica in enumerate(list(core.replicas.by_key.values()), 1):
             if position % PARTITIONS_AT_A_TIME == 0:
                 await asyncio.sleep(0)
@@ -108,13 +108,16 @@ class Figures:
                 continue
             key, end = (replica.topic, replica.index), replica.log.end_offset
             self._messages_in[replica.topic] += max(0, end - self._seen.get(key, leadership.start_offset))
-            seen[key] = end
+            # In the same step: another scrape may come in between, and must not count it again.
+            self._seen[key] = end
+            led.add(key)
             in_sync = len(leadership.isr)
             counts["leadercount"] += 1
             counts["underreplicatedpartitions"] += in_sync < len(leadership.replicas)
             counts["underminisrpartitioncount"] += in_sync < replica.min_isr
             counts["atminisrpartitioncount"] += in_sync == replica.min_isr
-        self._seen = seen
+        for key in [each for each in self._seen if each not in led]:
+            del self._seen[key]
         for topic in [each for each in self._messages_in if each not in sizes]:
             del self._messages_in[topic]
         prefix = "kafka_server_replicamanager"

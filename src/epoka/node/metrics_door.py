@@ -48,6 +48,7 @@ class MetricsDoor:
                 await writer.drain()
         except (TimeoutError, OSError, EOFError, asyncio.LimitOverrunError):
             log.debug("a scrape came to nothing")
+            writer.transport.abort()
         finally:
             self._inside -= 1
             writer.close()

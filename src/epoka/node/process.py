@@ -231,8 +231,9 @@ class Node:
             )
             try:
                 _, port = await listener.bind(endpoint.host, endpoint.port)
-            except OSError as error:
-                raise StartFailed(f"cannot listen on {endpoint}: {error.strerror or error}") from error
+            except (OSError, UnicodeError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise StartFailed(f"cannot listen on {endpoint}: {reason}") from error
             self._listeners[endpoint.name] = listener
             told = advertised.get(endpoint.name, endpoint)
             host = socket.gethostname() if told.host in WILDCARD_HOSTS else told.host

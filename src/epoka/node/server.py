@@ -41,6 +41,8 @@ _HEAD = struct.Struct(">hhi")
 """How every request begins, whatever its version: API key, API version, correlation id."""
 
 NO_LIMIT: Final = -1
+MIN_READ_BYTES: Final = 1024 * 1024
+"""How much of an answer a peer has to take in within the idle time, so as not to count as idle."""
 MAX_BLOCKED_BYTES: Final = 1024 * 1024
 """How much of answers may wait for an earlier one before no more is read from their connection."""
 
@@ -311,6 +313,8 @@ class Connection(asyncio.BufferedProtocol):
         self._pending = 0
         self._blocked_bytes = 0
         self._writing_paused = False
+        self._left = 0
+        """How much of what was written had not been sent when it was last looked at."""
         self._reading_paused = False
         self._closing = False
         self._admitted = False
@@ -448,6 +452,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.writelines(parts)
             else:
                 self._transport.write(self._tls.sealed(parts))
+            if self._writing_paused:
+                self._left = self._transport.get_write_buffer_size()
         if self._reading_paused:
             self.go_on()
 
@@ -479,7 +485,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def idle(self) -> None:
         """Nothing has come or gone for too long. A request that waits for its answer keeps the connection."""
-        if self._closing:
+        left = self._transport.get_write_buffer_size()
+        if left <= self._left - MIN_READ_BYTES:
+            # The peer reads, if slowly: an answer of many megabytes may take it a long time.
+            self._left, self.last_active = left, self._loop.time()
+        elif self._closing:
             self._transport.abort()
         elif not self._slots or self._writing_paused:
             self._closing = True

@@ -174,6 +174,16 @@ def test_whatever_a_stranger_writes_is_named_or_read(name: str, data: bytes) -> 
         (znodes.decode_broker, b'{"version":5,"endpoints":["nonsense"]}', "'nonsense' is not an endpoint"),
         (znodes.decode_broker, b'{"version":5,"endpoints":["X://h:1"]}', "'X' is not a security protocol"),
         (znodes.decode_broker, b'{"version":1}', "it names no address"),
+        (
+            znodes.decode_broker,
+            b'{"version":5,"endpoints":["SSL://h:1"],"rack":"' + b"r" * 33_000 + b'"}',
+            "it cannot be read",
+        ),
+        (
+            znodes.decode_broker,
+            b'{"version":5,"endpoints":[],"features":{"x":{"min_version":0,"max_version":40000}}}',
+            "it cannot be read",
+        ),
         (znodes.decode_cluster_id, b'{"version":"x","id":""}', "its version is x, known are 1 to 1"),
         (znodes.decode_epoch, b"-1", "b'-1' is not an epoch"),
         (znodes.decode_producer_ids, b'{"version":1,"block_end":"many"}', "'many' is not a producer id"),
@@ -183,3 +193,24 @@ def test_what_is_wrong_is_said(decode: Callable[[str, bytes], Any], content: byt
     with pytest.raises(BadZnode) as raised:
         decode(PATH, content)
     assert reason in str(raised.value)
+
+
+def test_a_value_that_its_key_does_not_allow_is_named_and_passed_over() -> None:
+    """Cores take settings for checked, and end when they are not."""
+    written = {
+        "retention.ms": "two weeks",
+        "min.insync.replicas": "0",
+        "log.retention.ms": "-5",
+        "cleanup.policy": "compact",
+        "remote.storage.enable": "true",
+    }
+    complaints: list[str] = []
+    assert znodes.allowed(PATH, written, complaints.append) == {
+        "cleanup.policy": "compact",
+        "remote.storage.enable": "true",
+    }
+    assert [each.split(" ")[:2] for each in complaints] == [
+        [f"{PATH}:", "retention.ms"],
+        [f"{PATH}:", "min.insync.replicas"],
+        [f"{PATH}:", "log.retention.ms"],
+    ]

@@ -203,7 +203,7 @@ def _configs(
 ) -> Iterator[MetadataRecord]:
     for name, path, node in _children(session, folder):
         try:
-            settings = znodes.decode_config(path, node.data)
+            settings = znodes.allowed(path, znodes.decode_config(path, node.data), picture.notes.append)
             if resource_type == BROKER_RESOURCE and not (name.isdigit() or name == paths.DEFAULT_BROKER):
                 raise BadZnode(path, "its name is not a broker id")
         except BadZnode as bad:

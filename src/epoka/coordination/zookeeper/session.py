@@ -418,6 +418,12 @@ class Session:
             raise AccessDenied(f"{path}: {NO_AUTH}") from error
         except kazoo_errors.AuthFailedError as error:
             raise self._not_accepted() from error
+        except (*_REASONS, kazoo_errors.UnimplementedError):
+            raise
+        except kazoo_errors.ZookeeperError as error:
+            # A quota, for instance, or a server that has too much to do.
+            reason = str(error) or type(error).__name__
+            raise ZooKeeperError(f"{path}: ZooKeeper at {self.connect} refuses: {reason}") from error
 
     def _on_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from epoka.coordination.zookeeper import paths
 from epoka.coordination.zookeeper.session import Session, Watch, ZooKeeperError
-from epoka.coordination.zookeeper.znodes import BadZnode, decode_config, decode_features
+from epoka.coordination.zookeeper.znodes import BadZnode, allowed, decode_config, decode_features
 from epoka.model.events import SettingsRead
 from epoka.model.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from epoka.model.levels import FEATURE_NAME, HIGHEST
@@ -47,7 +47,8 @@ def read_settings(session: Session) -> SettingsRead | None:
             if each is None:
                 continue
             try:
-                settings = decode_config(f"{folder}/{name}", each.data)
+                path = f"{folder}/{name}"
+                settings = allowed(path, decode_config(path, each.data), log.warning)
             except BadZnode as bad:
                 log.warning("%s; it is left alone", bad)
                 continue

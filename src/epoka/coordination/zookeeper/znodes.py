@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, TypeVar, cast
 from uuid import UUID
 
 import msgspec
 from msgspec import Meta
 
+from epoka.model.config_keys import BadValue
 from epoka.model.ids import BrokerId, LeaderEpoch, PartitionEpoch
 from epoka.model.partitions import PartitionState
 from epoka.model.registrations import CONTROL_LISTENER, WITH_HEARTBEATS, Endpoint, Feature
+from epoka.model.topic_configs import TOPIC_KEYS
 
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 IdOrNone = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 Epoch = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
+Short = Annotated[int, Meta(ge=-(2**15), le=2**15 - 1)]
+Text = Annotated[str, Meta(max_length=8000)]
+"""What a control request has room for, whatever the letters are."""
 Generation = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Ids = tuple[Id, ...]
 
 MAX_PARTITIONS: Final = 200_000
 """Of one topic. Its assignment would be far too large for a node; a larger index is somebody's mistake."""
 
+_SETTINGS: Final = {name: key for key in TOPIC_KEYS.values() for name in (key.name, *key.synonyms)}
+"""The keys that cores follow: of topics, and of brokers that speak for all topics."""
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.\-]+)://(?:\[([^\]]*)\]|([^:\[\]]*)):(\d{1,5})")
 
@@ -77,18 +84,18 @@ class BrokerZnode(msgspec.Struct, frozen=True):
 
 
 class _Range(msgspec.Struct):
-    min_version: int
-    max_version: int
+    min_version: Short
+    max_version: Short
 
 
 class _BrokerJson(msgspec.Struct):
     version: int
-    host: str | None = None
+    host: Text | None = None
     port: int = -1
-    endpoints: list[str] | None = None
+    endpoints: list[Text] | None = None
     listener_security_protocol_map: dict[str, str] | None = None
-    rack: str | None = None
-    features: dict[str, _Range] | None = None
+    rack: Text | None = None
+    features: dict[Text, _Range] | None = None
 
 
 def encode_broker(broker: BrokerZnode, now_ms: int) -> bytes:
@@ -326,6 +333,22 @@ def encode_config(settings: Mapping[str, str]) -> bytes:
 
 def decode_config(path: str, data: bytes) -> dict[str, str]:
     return _decode(path, data, _ConfigJson, range(1, 2)).config
+
+
+def allowed(path: str, config: Mapping[str, str], complain: Callable[[str], None]) -> dict[str, str]:
+    """The settings without values that their keys do not allow: somebody else wrote those, and cores believe
+    what they are told."""
+    settings = {}
+    for name, text in config.items():
+        key = _SETTINGS.get(name)
+        try:
+            if key is not None:
+                key.parse(text)
+        except BadValue as bad:
+            complain(f"{path}: {name} {bad}; it is left alone")
+        else:
+            settings[name] = text
+    return settings
 
 
 def encode_config_change(entity: str) -> bytes:
