@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from epoka.cli import finding, up, zookeeper
+from epoka.cluster.layout import plan
 from tests.cli.commands import Outcome, epoka, first_line, foreground, inside, is_one_line
 from tests.cluster.records import read, write
 from tests.waiting import wait_until
@@ -24,9 +28,20 @@ def bootstrap_of(line: str) -> str:
     return match[1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """Whoever is started here hears of a terminal that is closed, also when the tests run under nohup."""
+    heard = {each: signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
+    # What is started does not inherit this, only that hangups are not ignored.
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
+    yield
+    for number, handler in heard.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_in_order_and_leaves_nothing(
-    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangups: None
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with foreground("up", "--brokers", "1", "--port", "0") as process:
@@ -54,6 +69,40 @@ def test_a_signal_while_it_starts_ends_it_at_once(tmp_path: Path, monkeypatch: p
         # One that was only just begun finds out by itself that nobody wants it any more.
         wait_until(lambda: not any(node.is_running() for node in nodes), "the nodes to be gone")
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+@pytest.mark.parametrize("command", [up, zookeeper])
+def test_a_terminal_that_is_closed_may_tell_it_twice(command: Any, hangups: None) -> None:
+    stop = command._Stop()
+    stop.may_interrupt = False
+    signal.raise_signal(signal.SIGHUP)
+    signal.raise_signal(signal.SIGHUP)
+    assert stop.asked.is_set()
+
+
+@pytest.mark.parametrize("command", [up, zookeeper])
+def test_under_nohup_a_terminal_may_be_closed(command: Any, hangups: None) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    stop = command._Stop()
+    signal.raise_signal(signal.SIGHUP)
+    assert not stop.asked.is_set()
+
+
+def test_a_cluster_runs_when_its_lock_is_held_whatever_the_process_ids_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    runs, ended = (plan(brokers=1, data=tmp_path / name) for name in ("runs", "ended"))
+    ended.close()
+    notes = finding._notes()
+    # Somebody else has the id now, somebody whom we cannot see runs it, and once more from an earlier life.
+    for name, data in ((os.getpid(), ended.data), (999999998, runs.data), (999999999, runs.data)):
+        (notes / str(name)).write_text(str(data))
+    (notes / "1").touch()
+    assert finding.running() == [runs.data]
+    assert {note.name for note in notes.iterdir()} == {"1", "999999998", "999999999"}
+    runs.close()
+    assert finding.running() == []
 
 
 @pytest.fixture(scope="module")
@@ -269,13 +318,14 @@ class TestCommands:
 
 
 def test_a_kept_cluster_goes_on_after_it_was_killed_as_a_whole(tmp_path: Path) -> None:
-    arguments = ("up", "--brokers", "1", "--port", "0", "--data", str(tmp_path / "data"), "--json")
+    arguments = ("up", "--port", "0", "--data", str(tmp_path / "data"), "--json")
     generations = []
-    for end in (signal.SIGKILL, signal.SIGTERM):
-        with foreground(*arguments) as process:
+    for end, brokers in ((signal.SIGKILL, ("--brokers", "1")), (signal.SIGTERM, ())):
+        with foreground(*arguments, *brokers) as process:
             ready = Outcome(0, first_line(process), "").json
             assert ready["ready"] is True
-            generations.append(epoka("status", "--data", ready["data"], "--json").json["brokers"][0])
+            (broker,) = epoka("status", "--data", ready["data"], "--json").json["brokers"]
+            generations.append(broker)
             if end is signal.SIGKILL:
                 write(ready["bootstrap"], "kept", [b"a"])
             else:

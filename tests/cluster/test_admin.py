@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from epoka.cluster.admin import SOCKET_NAME, AdminDoor
+from epoka.cluster.admin import SOCKET_NAME, AdminDoor, AdminFailed, ask_admin
 from epoka.cluster.cluster import Cluster
 from tests.waiting import wait_until
 
@@ -27,6 +27,20 @@ class BusyCluster:
         self.asked.set()
         self.may_answer.wait(30)
         return ()
+
+
+class FailingCluster(BusyCluster):
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        raise PermissionError(13, "Permission denied", "/somewhere")
+
+
+def test_what_the_system_does_not_allow_is_told(tmp_path: Path) -> None:
+    with (
+        contextlib.closing(AdminDoor(cast(Cluster, FailingCluster(tmp_path)))),
+        pytest.raises(AdminFailed, match=r"Permission denied: '/somewhere'"),
+    ):
+        ask_admin(tmp_path, "list", {})
 
 
 def test_whoever_goes_before_the_answer_disturbs_nobody(

@@ -12,8 +12,9 @@ import pytest
 
 from epoka import Cluster
 from epoka.cluster import fault_ledger
-from epoka.cluster.errors import BadCluster, NodeFailed
+from epoka.cluster.errors import BadCluster, ClusterError, NodeFailed
 from epoka.cluster.faults import Faulty
+from epoka.cluster.layout import plan
 from epoka.ledger import file as ledger_file
 from epoka.ledger.why import History
 from epoka.model.partitions import PartitionState
@@ -246,10 +247,18 @@ def test_a_cluster_goes_on_where_it_was(tmp_path: Path, processes: bool) -> None
         create_topic(cluster.bootstrap, "kept", replication_factor=1)
         write(cluster.bootstrap, "kept", [b"a", b"b"])
         bootstrap, generation = cluster.bootstrap, cluster.generation(1)
-    with Cluster(brokers=1, processes=processes, data=tmp_path / "kept") as cluster:
+    with Cluster(processes=processes, data=tmp_path / "kept") as cluster:
         assert cluster.bootstrap == bootstrap
         assert cluster.generation(1) > generation
         assert read(cluster.bootstrap, "kept", 2) == [b"a", b"b"]
+
+
+def test_a_cluster_that_needs_processes_is_not_begun_in_one(tmp_path: Path) -> None:
+    plan(brokers=1, mode="zookeeper", data=tmp_path, config={"zookeeper.connect": "a:1"}).close()
+    cluster = Cluster(processes=False, data=tmp_path, config={"zookeeper.connect": "a:1"})
+    with pytest.raises(BadCluster, match="zookeeper mode has a process a node"):
+        cluster.open()
+    assert not cluster.is_open
 
 
 def test_a_temporary_cluster_leaves_nothing_behind() -> None:
@@ -310,6 +319,12 @@ def test_a_cluster_in_any_state_ends_quickly(tmp_path: Path) -> None:
 def test_a_verb_that_was_refused_is_not_told() -> None:
     with Cluster(brokers=2) as cluster:
         cluster.isolate(1, from_=2)
+        for nobody in (1, "1", [], [1]):
+            with pytest.raises(BadCluster, match="broker 1 can be cut off from others only"):
+                cluster.isolate(1, from_=nobody)
+        for nonsense in ("--5", "-", "\u00b2"):
+            with pytest.raises(BadCluster, match="nodes are all, controller, brokers or an id"):
+                cluster.isolate(1, from_=nonsense)
         cluster.resume(1)
         with pytest.raises(BadCluster, match="broker 1 is running already"):
             cluster.start(1)
@@ -322,6 +337,22 @@ def test_a_verb_that_was_refused_is_not_told() -> None:
             ("isolate", 1),
             ("kill", 2),
         ]
+
+
+def test_a_disk_that_was_not_emptied_is_not_told() -> None:
+    with Cluster(brokers=1) as cluster:
+        cluster.kill(1)
+        disk = cluster.layout.place(1).data_path
+        disk.rename(disk.with_name("aside"))
+        disk.write_text("no folder")
+        with pytest.raises(
+            ClusterError, match=rf"the disk of broker 1 was not emptied: {disk}: Not a directory"
+        ):
+            cluster.wipe(1)
+        disk.unlink()
+        cluster.wipe(1)
+        verbs = [each.given for each in cluster.ledger() if each.kind == "fault"]
+        assert verbs == ["kill", "wipe"]
 
 
 def test_verbs_of_one_millisecond_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

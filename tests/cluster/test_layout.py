@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from epoka.cluster.errors import BadCluster, ClusterError
-from epoka.cluster.layout import Layout, plan, read_cluster_file
+from epoka.cluster.layout import Layout, as_before, plan, read_cluster_file
 from epoka.node.config import load
 
 Plan = Callable[..., Layout]
@@ -74,6 +74,26 @@ def test_a_cluster_may_grow_but_not_shrink(planned: Plan, tmp_path: Path) -> Non
     grown.close()
     with pytest.raises(BadCluster, match="has 3 brokers, not 1"):
         planned(brokers=1, data=tmp_path / "c")
+
+
+@pytest.mark.parametrize("brokers", [1, 5])
+def test_what_is_left_open_is_as_before(planned: Plan, tmp_path: Path, brokers: int) -> None:
+    assert as_before(None, None, None, {}) == as_before(tmp_path / "none", None, None, {}) == (3, "log")
+    planned(brokers=brokers, data=tmp_path / "c").close()
+    assert as_before(tmp_path / "c", None, None, {}) == (brokers, "log")
+    assert as_before(str(tmp_path / "c"), 7, "zookeeper", {}) == (7, "zookeeper")
+
+
+def test_a_cluster_in_an_ensemble_finds_it_again_or_says_that_it_does_not(
+    planned: Plan, tmp_path: Path
+) -> None:
+    planned(data=tmp_path / "own", mode="zookeeper", ensemble=unused_ensemble).close()
+    assert as_before(tmp_path / "own", None, None, {}) == (2, "zookeeper")
+    connect = {"zookeeper.connect": "a:1"}
+    planned(data=tmp_path / "c", mode="zookeeper", config=connect).close()
+    assert as_before(tmp_path / "c", None, None, connect) == (2, "zookeeper")
+    with pytest.raises(BadCluster, match=r"lives in the ensemble at a:1: say so with zookeeper\.connect"):
+        as_before(tmp_path / "c", None, None, {})
 
 
 def test_two_cannot_run_one_cluster(planned: Plan, tmp_path: Path) -> None:
@@ -236,6 +256,20 @@ def test_a_folder_that_is_gone_keeps_nobody_from_the_end(planned: Plan, tmp_path
     layout.close()
     # Nobody holds it any more.
     planned(data=tmp_path / "moved")
+
+
+def test_a_wiped_disk_is_empty_also_where_a_link_leads(planned: Plan, tmp_path: Path) -> None:
+    layout, disk = planned(data=tmp_path / "c"), tmp_path / "disk"
+    place = layout.place(1)
+    layout.wipe(1)
+    (disk / "orders-0").mkdir(parents=True)
+    for name in ("orders-0/0.log", "meta.properties"):
+        (disk / name).write_text("x")
+    (disk / "link").symlink_to(tmp_path / "c")
+    place.data_path.symlink_to(disk)
+    layout.wipe(1)
+    assert list(place.data_path.iterdir()) == list(disk.iterdir()) == []
+    assert place.data_path.is_symlink() and place.properties_path.exists()
 
 
 def test_the_file_says_who_runs_the_cluster(planned: Plan, tmp_path: Path) -> None:

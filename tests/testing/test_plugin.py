@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from epoka.testing.plugin import _trace_name as trace_name
 from tests.cli.commands import inside
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "lost_order"
@@ -54,6 +55,29 @@ def test_a_failed_test_tells_what_its_cluster_did(tmp_path: Path) -> None:
     assert told.code == 0 and "somebody killed broker 2 for a fast bounce" in told.out
 
 
+def test_a_test_that_fails_in_a_fixture_of_its_own_tells_it_too(tmp_path: Path) -> None:
+    write_tests(
+        tmp_path,
+        "import pytest\n\n"
+        "@pytest.fixture\ndef orders(epoka_cluster):\n"
+        "    raise AssertionError(epoka_cluster.topic('orders'))\n\n"
+        "@pytest.mark.epoka(brokers=1)\ndef test_it(orders):\n    pass\n",
+    )
+    done = run_pytest(tmp_path, "-q")
+    assert done.returncode == 1
+    assert "1 error" in done.stdout
+    assert re.search(r"topic orders-\w+ was created", done.stdout)
+    assert "the whole trace: " in done.stdout
+
+
+def test_every_test_has_a_trace_of_its_own() -> None:
+    names = [trace_name(f"test_it.py::test_trace[{each}]") for each in ("<", ">", "\u8ecc" * 150, "\udc80")]
+    assert len(set(names)) == 4
+    assert all(len(name.encode()) <= 255 and "/" not in name for name in names)
+    assert names[0].startswith("test_it.py_test_trace_")
+    assert "\u8ecc" * 40 in names[2]
+
+
 @pytest.mark.parametrize(
     ("mark", "text"),
     [
@@ -61,6 +85,7 @@ def test_a_failed_test_tells_what_its_cluster_did(tmp_path: Path) -> None:
         ("level='magic'", "no feature level 'magic'"),
         ("config={'no.such.key': 1}", "no.such.key is not a known key"),
         ("colour='red'", "unexpected keyword argument 'colour'"),
+        ("brokers='1'", "brokers cannot be '1', which is of type str"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_one_line(tmp_path: Path, mark: str, text: str) -> None:

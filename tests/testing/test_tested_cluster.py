@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from epoka.cluster.errors import BadCluster
+from epoka.cluster.errors import BadCluster, ClusterError
 from epoka.testing import TestedCluster, clients, places
 from epoka.testing.pool import Pool, Wish
 from tests.waiting import wait_until
@@ -170,6 +172,54 @@ def test_a_cluster_whose_every_broker_was_bounced_answers_at_once(
     assert not there & {before, after}
 
 
+class TestEndingClients:
+    """Clients whose cluster is away; ends that wait for it would wait for minutes."""
+
+    pytestmark = pytest.mark.epoka(brokers=1)
+
+    def ended(self, epoka_cluster: TestedCluster) -> bool:
+        ending = threading.Thread(target=epoka_cluster.end_clients, daemon=True)
+        ending.start()
+        ending.join(60)
+        return not ending.is_alive()
+
+    def test_a_record_of_confluent_kafka_that_was_not_delivered(self, epoka_cluster: TestedCluster) -> None:
+        topic, producer = epoka_cluster.topic(), epoka_cluster.producer()
+        producer.produce(topic, b"delivered")
+        assert producer.flush(30) == 0
+        epoka_cluster.kill(1)
+        producer.produce(topic, b"not delivered")
+        assert self.ended(epoka_cluster)
+
+    def test_a_record_of_kafka_python_that_was_not_delivered(self, epoka_cluster: TestedCluster) -> None:
+        topic, producer = epoka_cluster.topic(), epoka_cluster.producer(library="kafka-python")
+        producer.send(topic, b"delivered").get(30)
+        epoka_cluster.kill(1)
+        producer.send(topic, b"not delivered")
+        assert self.ended(epoka_cluster)
+        wait_until(lambda: not producer._sender.is_alive(), "its thread to be gone")
+
+    def test_a_group_of_kafka_python_that_nobody_coordinates(self, epoka_cluster: TestedCluster) -> None:
+        topic, producer = epoka_cluster.topic(), epoka_cluster.producer()
+        producer.produce(topic, b"x")
+        assert producer.flush(30) == 0
+        settings = {"consumer.timeout.ms": 30_000, "request.timeout.ms": 300_000}
+        consumer = epoka_cluster.consumer(topic, settings=settings, library="kafka-python")
+        assert next(consumer).value == b"x"
+        epoka_cluster.kill(1)
+        unknown = consumer._coordinator.coordinator_unknown
+        wait_until(lambda: not consumer.poll(100) and unknown(), "the death to be noticed")
+        assert self.ended(epoka_cluster)
+
+
+def test_a_client_is_ended_once() -> None:
+    tested, ended = TestedCluster(SimpleNamespace()), []  # type: ignore[arg-type]
+    tested._ends += [lambda: ended.append("first"), lambda: ended.append("second")]
+    tested.end_clients()
+    tested.end_clients()
+    assert ended == ["second", "first"]
+
+
 def test_equal_wishes_share_a_cluster_and_few_are_kept(epoka_clusters: Pool) -> None:
     assert Wish.of(config={"num.partitions": 7}) == Wish.of(3, config={"num.partitions": "7"})
     pool = Pool()
@@ -208,6 +258,34 @@ def test_what_was_waited_for_is_told_whatever_comes_after() -> None:
     assert tested.eventually_isr("orders", isr=1) == (2,)
 
 
+def test_a_controller_that_is_away_is_waited_for() -> None:
+    state = SimpleNamespace(leader=2, isr=(2,), replicas=(2,))
+    away = ClusterError("the controller does not answer")
+    answers: list[Any] = []
+
+    def image() -> Any:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    tested = TestedCluster(SimpleNamespace(image=image))  # type: ignore[arg-type]
+    here = SimpleNamespace(partition=lambda *_: state)
+    answers[:] = [away, away, here]
+    assert tested.eventually_leader("orders") == 2
+    answers[:] = [away, away, here]
+    assert tested.eventually_isr("orders") == (2,)
+    answers[:] = [away]
+    for wait in (tested.eventually_leader, tested.eventually_isr):
+        with pytest.raises(
+            AssertionError, match=r"for .*orders-0 to be [\w ]+; the controller does not answer$"
+        ):
+            wait("orders", within_s=0.05)
+    answers[:] = [BadCluster("the cluster is not running")]
+    with pytest.raises(BadCluster, match="is not running"):
+        tested.eventually_leader("orders")
+
+
 class TestPlaces:
     def test_memory_is_taken_if_there_is_room(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("EPOKA_TEST_DATA", raising=False)
@@ -228,6 +306,38 @@ class TestPlaces:
             folder.mkdir()
         places.sweep(tmp_path)
         assert (dead.exists(), alive.exists(), other.exists()) == (False, True, True)
+
+    def test_who_is_alive_is_a_matter_of_locks_and_not_of_process_ids(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("EPOKA_TEST_DATA", raising=False)
+        left = tmp_path / f"epoka-tests-{os.getpid()}-x"
+        left.mkdir()
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(os, "getpid", lambda: 999999999)
+            alive = places.new_folder(memory=tmp_path)
+        places.sweep(tmp_path)
+        assert (left.exists(), alive.exists()) == (False, True)
+        places.remove(alive)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_folder_that_a_sweep_has_taken_is_not_used(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made: list[Path] = []
+
+        def swept(**about: Any) -> str:
+            made.append(tmp_path / f"epoka-tests-1-{len(made)}")
+            made[-1].mkdir()
+            if len(made) < 3:
+                places.sweep(tmp_path)
+            return str(made[-1])
+
+        monkeypatch.delenv("EPOKA_TEST_DATA", raising=False)
+        monkeypatch.setattr("tempfile.mkdtemp", swept)
+        folder = places.new_folder(memory=tmp_path)
+        assert folder == made[2] and folder.is_dir()
+        places.remove(folder)
 
     def test_what_another_worker_sweeps_away_meanwhile_is_left_to_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,7 @@
 """Finds the cluster that a command means: by address, by data directory, or the one that `epoka up` runs.
 
-`epoka up` leaves a note in a folder of its user while it runs. A note whose process is gone is swept away.
+`epoka up` leaves a note in a folder of its user while it runs. A note whose cluster nobody runs any more is
+swept away: the lock in the data directory tells.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from epoka.cli.output import Failed, usage
 from epoka.client.errors import BadSetting
 from epoka.client.settings import Address, ClientSettings, settings_from
 from epoka.cluster.errors import BadCluster
-from epoka.cluster.layout import ClusterFile, read_cluster_file
+from epoka.cluster.layout import ClusterFile, is_running, read_cluster_file
 from epoka.cluster.ports import HOST
 from epoka.node.properties import entries
 
@@ -48,13 +49,18 @@ def noted(data: Path) -> Iterator[None]:
 
 def running() -> list[Path]:
     """The data directories of the clusters that run now."""
-    found = []
+    found: list[Path] = []
     for note in sorted(_notes().iterdir()):
         with contextlib.suppress(OSError):
-            if note.name.isdigit() and _alive(int(note.name)):
-                found.append(Path(note.read_text()))
-            else:
+            data = Path(note.read_text())
+            if data == Path():
+                # It is being written.
+                continue
+            if not is_running(data):
                 note.unlink(missing_ok=True)
+            elif data not in found:
+                # Of two notes, one is left from before the cluster was killed and started again.
+                found.append(data)
     return found
 
 
@@ -124,13 +130,3 @@ class ClientConfig:
 def client_settings(bootstrap: str | None, data: Path | None) -> ClientSettings:
     """How the cluster that is meant is reached."""
     return msgspec.structs.replace(ClientConfig.settings, bootstrap=tuple(addresses(bootstrap, data)))
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -44,17 +44,21 @@ class _Stop:
         self.may_interrupt = True
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._hear)
+        # A terminal was closed; who begins under nohup does not care.
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._hear)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        again = self.asked.is_set()
+        # The shell and the kernel both tell of a terminal that is closed: that is no second wish.
+        again = self.asked.is_set() and number != signal.SIGHUP
         self.asked.set()
         if self.may_interrupt or again:
             raise _Told
 
 
 def run_up(
-    brokers: int,
-    mode: str,
+    brokers: int | None,
+    mode: str | None,
     level: str | None,
     port: int,
     data: Path | None,

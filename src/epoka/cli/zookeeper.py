@@ -27,6 +27,9 @@ class _Stop:
         self.may_interrupt = True
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._hear)
+        # A terminal was closed; who begins under nohup does not care.
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._hear)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         self.asked.set()

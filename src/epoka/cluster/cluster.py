@@ -26,7 +26,7 @@ from epoka.cluster.ensemble import Ensemble, trouble
 from epoka.cluster.errors import BadCluster, ClusterError, NodeFailed
 from epoka.cluster.fault_ledger import FaultLedger
 from epoka.cluster.faults import Faulty, Hold, letting_go, with_cuts, with_hold, without_hold
-from epoka.cluster.layout import Layout, plan
+from epoka.cluster.layout import Layout, as_before, plan
 from epoka.cluster.nodes import PAUSED, RUNNING, Nodes
 from epoka.cluster.ports import HOST
 from epoka.cluster.status import ClusterStatus, cluster_status
@@ -85,8 +85,8 @@ class Cluster:
 
     def __init__(
         self,
-        brokers: int = 3,
-        mode: str = "log",
+        brokers: int | None = None,
+        mode: str | None = None,
         level: str | None = None,
         processes: bool | None = None,
         config: Mapping[str, Any] | None = None,
@@ -95,23 +95,24 @@ class Cluster:
         controllers: int = 1,
         zookeepers: int = 1,
     ) -> None:
-        """`zookeepers` nodes are started, 1, 3 or 5, unless `config` has `zookeeper.connect`."""
+        """`brokers` and `mode` are those of the cluster in `data`, or else 3 and log mode.
+
+        `zookeepers` nodes are started, 1, 3 or 5, unless `config` has `zookeeper.connect`.
+        """
         self._ensemble = Ensemble(zookeepers)
+        settings = dict(config or {})
+        self._chosen = partial(as_before, data, brokers, mode, settings)
         self._plan = partial(
             plan,
-            brokers=brokers,
-            mode=mode,
             level=level,
-            config=dict(config or {}),
+            config=settings,
             data=data,
             port=port,
             controllers=controllers,
             ensemble=self._ensemble.start,
         )
-        if mode == "zookeeper" and processes is False:
-            # A controller waits for ZooKeeper, and nothing else in its process may have to wait with it.
-            raise BadCluster("zookeeper mode has a process a node; in one process there is log mode")
-        self._processes = mode == "zookeeper" if processes is None else processes
+        self._processes = processes
+        self._check_processes(mode)
         self._layout: Layout | None = None
         self._started: Nodes | None = None
         self._watcher: Watcher | None = None
@@ -131,15 +132,18 @@ class Cluster:
         with self._verbs:
             if self._layout is not None:
                 raise BadCluster("the cluster is running already")
+            brokers, mode = self._chosen()
+            self._check_processes(mode)
+            processes = mode == "zookeeper" if self._processes is None else self._processes
             try:
-                layout = self._layout = self._plan()
+                layout = self._layout = self._plan(brokers=brokers, mode=mode)
             except BaseException:
                 self._ensemble.stop()
                 raise
             # One for all verbs: two of them in the same millisecond are two events.
             self._fault_ledger = FaultLedger(layout.data)
             try:
-                self._started = _new_nodes(self._processes, layout)
+                self._started = _new_nodes(processes, layout)
                 self._watcher = Watcher(*((p.id, HOST, p.control_port) for p in layout.controllers.values()))
                 for place in layout.places:
                     self._nodes.begin(place)
@@ -373,8 +377,8 @@ class Cluster:
             place = self.layout.place(node_id)
             if self._runs(node_id):
                 raise BadCluster(f"{place.name} is running; a disk is only wiped when nobody uses it")
-            self._tell("wipe", node_id, "emptied the disk of {}")
             self.layout.wipe(node_id)
+            self._tell("wipe", node_id, "emptied the disk of {}")
             if place.role == "controller" and self._watcher is not None:
                 self._watcher.begin_anew()
 
@@ -396,7 +400,10 @@ class Cluster:
     def isolate(self, node_id: int, from_: str | int | Iterable[int] | None = None) -> None:
         """Cut a node off from others, both ways: from `"controller"`, `"brokers"`, from ids, or from all."""
         with self._verbs:
+            name = self.layout.place(node_id).name
             others = [each for each in self._node_ids(from_) if each != node_id]
+            if not others:
+                raise BadCluster(f"{name} can be cut off from others only, and {from_!r} names none")
             self._tell("isolate", node_id, f"cut {{}} off from {', '.join(map(str, others))}")
             self._set_faults(with_cuts(self._faults, node_id, others))
 
@@ -424,6 +431,11 @@ class Cluster:
             return HeldMessages(self, hold)
 
     # Inside.
+
+    def _check_processes(self, mode: str | None) -> None:
+        if mode == "zookeeper" and self._processes is False:
+            # A controller waits for ZooKeeper, and nothing else in its process may have to wait with it.
+            raise BadCluster("zookeeper mode has a process a node; in one process there is log mode")
 
     def _tell(self, verb: str, node_id: int, told: str, *, undone: bool = False) -> None:
         """Write down what is about to be done to a node; `{}` in the text is its name."""
@@ -461,7 +473,7 @@ class Cluster:
         if nodes == "brokers":
             return list(layout.brokers)
         if isinstance(nodes, str):
-            if not nodes.lstrip("-").isdigit():
+            if not nodes.removeprefix("-").isdecimal():
                 raise BadCluster(f"nodes are all, controller, brokers or an id, not {nodes!r}")
             nodes = int(nodes)
         return [layout.place(each).id for each in ([nodes] if isinstance(nodes, int) else nodes)]

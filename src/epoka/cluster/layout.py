@@ -34,6 +34,7 @@ CONTROLLER_ID = 100
 MAX_BROKERS = CONTROLLER_ID - 1
 MAX_CONTROLLERS = 9
 MODES = ("log", "zookeeper")
+DEFAULT_BROKERS, DEFAULT_MODE = 3, "log"
 CONNECT = "zookeeper.connect"
 METRICS = "epoka.metrics.listener"
 
@@ -173,8 +174,23 @@ class Layout:
         return found
 
     def wipe(self, node_id: int) -> None:
-        """Forget what the node has on disk, as a new disk would."""
-        shutil.rmtree(self.place(node_id).data_path, ignore_errors=True)
+        """Forget what the node has on disk, as a new disk would; ClusterError if not all of it went.
+
+        The folder stays: it may be where a disk is mounted, or a link to there.
+        """
+        place = self.place(node_id)
+        folder = place.data_path.resolve()
+        try:
+            for each in folder.iterdir() if folder.exists() else ():
+                if each.is_dir() and not each.is_symlink():
+                    shutil.rmtree(each)
+                else:
+                    each.unlink()
+        except OSError as error:
+            where = error.filename or folder
+            raise ClusterError(
+                f"the disk of {place.name} was not emptied: {where}: {error.strerror}"
+            ) from error
 
     def settings(self, place: NodePlace, config: Mapping[str, str]) -> dict[str, str]:
         """A node's properties: what it is, then what makes a small local cluster pleasant, then `config`."""
@@ -324,6 +340,23 @@ def plan(
     return layout
 
 
+def as_before(
+    data: Path | str | None, brokers: int | None, mode: str | None, config: Mapping[str, Any]
+) -> tuple[int, str]:
+    """How many brokers, and which mode; what is left open is as in the cluster in `data`, if there is one."""
+    known = None if data is None else read_cluster_file(Path(data).absolute())
+    if known is not None and mode is None:
+        elsewhere = known.zookeeper and not (Path(data or "") / "zookeeper").exists()
+        if elsewhere and CONNECT not in config:
+            raise BadCluster(
+                f"the cluster in {data} lives in the ensemble at {known.zookeeper}: say so with {CONNECT}"
+            )
+    return (
+        brokers if brokers is not None else len(known.brokers) if known else DEFAULT_BROKERS,
+        mode if mode is not None else known.mode if known else DEFAULT_MODE,
+    )
+
+
 def read_cluster_file(folder: Path) -> ClusterFile | None:
     """What the cluster in a folder is; None if there is none, BadCluster if it cannot be understood."""
     path = folder / _CLUSTER_FILE
@@ -340,6 +373,18 @@ def read_cluster_file(folder: Path) -> ClusterFile | None:
     if known.format != FILE_FORMAT:
         raise BadCluster(f"{path} has format {known.format}; this version reads format {FILE_FORMAT}")
     return known
+
+
+def is_running(folder: Path) -> bool:
+    """Whether somebody holds the lock of the cluster in a folder."""
+    try:
+        with (folder / _LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _give_up(layout: Layout | None, folder: Path, ports: Ports, temporary: bool) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TOLD_EVENTS = 30
 """How many of the last events a failed test shows; the trace has them all."""
+NAME_BYTES = 150
+"""How much of a test's name the name of its trace has; that of a file has at most 255 bytes."""
 
 MARKER = "epoka(brokers=3, mode='log', level=None, config={}, processes=None): the cluster that a test wants"
 
@@ -76,7 +78,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     outcome = yield
     report = outcome.get_result()
     tested = item.stash.get(_tested, None)
-    if tested is None or not report.failed or call.when != "call":
+    if tested is None or not report.failed or call.when == "teardown":
         return
     try:
         text = _story(tested, item)
@@ -116,6 +118,15 @@ def _write_trace(tested: TestedCluster, item: pytest.Item) -> Path:
 
     folder = item.config.stash[_traces]
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (re.sub(r"[^\w.-]+", "_", item.nodeid)[-150:] + ".jsonl")
+    path = folder / _trace_name(item.nodeid)
     path.write_bytes(msgspec.json.Encoder().encode_lines(tested.cluster.ledger()))
     return path
+
+
+def _trace_name(nodeid: str) -> str:
+    """A name for the file of one test: the end of the test's name, and what tells it from similar ones."""
+    import hashlib
+
+    digest = hashlib.sha256(nodeid.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    name = re.sub(r"[^\w.-]+", "_", nodeid).encode()[-NAME_BYTES:].decode(errors="ignore")
+    return f"{name}-{digest}.jsonl"

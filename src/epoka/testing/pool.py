@@ -7,7 +7,6 @@ thrown away, and the next test gets a new one.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from epoka.client.connection import Connection
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.errors import ClusterError
 from epoka.cluster.nodes import PAUSED, RUNNING
-from epoka.testing.places import new_folder
+from epoka.testing import places
 
 MOST_CLUSTERS = 2
 MEND_S = 60.0
@@ -34,6 +33,9 @@ QUICK = {
     "group.initial.rebalance.delay.ms": 0,
 }
 """A dead broker is noticed in seconds, and a first consumer group waits for nobody."""
+
+
+_KINDS: dict[str, Any] = {"brokers": int, "mode": str, "level": str | None, "processes": bool | None}
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -54,9 +56,13 @@ class Wish(msgspec.Struct, frozen=True):
         config: Mapping[str, Any] | None = None,
         processes: bool | None = None,
     ) -> Wish:
-        """From the arguments of the marker `epoka`."""
+        """From the arguments of the marker `epoka`; TypeError for what is no number or no name."""
         settings = {**QUICK, **(config or {})}
-        return cls(brokers, mode, level, processes, tuple(sorted((k, str(v)) for k, v in settings.items())))
+        wish = cls(brokers, mode, level, processes, tuple(sorted((k, str(v)) for k, v in settings.items())))
+        for name, kind in _KINDS.items():
+            if not isinstance(value := getattr(wish, name), kind):
+                raise TypeError(f"{name} cannot be {value!r}, which is of type {type(value).__name__}")
+        return wish
 
 
 class Pool:
@@ -81,19 +87,19 @@ class Pool:
         return cluster
 
     def _open(self, wish: Wish) -> Cluster:
-        folder = new_folder()
+        folder = places.new_folder()
         cluster = Cluster(
             brokers=wish.brokers,
             mode=wish.mode,
             level=wish.level,
             processes=wish.processes,
             config=dict(wish.config),
-            data=folder,
+            data=folder / "cluster",
         )
         try:
             cluster.open()
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            places.remove(folder)
             raise
         self._folders[cluster] = folder
         return cluster
@@ -128,7 +134,7 @@ class Pool:
         # Nobody keeps what tests have written, so nobody waits for it to be put in order.
         with contextlib.suppress(ClusterError):
             cluster.abandon()
-        shutil.rmtree(self._folders.pop(cluster), ignore_errors=True)
+        places.remove(self._folders.pop(cluster))
 
 
 def _is_whole(cluster: Cluster) -> bool:

@@ -200,18 +200,19 @@ class TestedCluster:
     ) -> int:
         """Wait until a partition has a leader: this one, another one than that, or any; returns it."""
 
-        found = -1
+        found, seen = -1, ""
 
         def fits() -> bool:
-            nonlocal found
+            nonlocal found, seen
             found = self.leader(topic, partition)
+            seen = f"; it is led by {found}"
             return found == leader if leader is not None else found >= 0 and found != other_than
 
         wanted = f"led by {leader}" if leader is not None else "led by somebody"
         wanted += f" other than {other_than}" if other_than is not None else ""
         self._until(
             fits,
-            lambda: f"{topic}-{partition} to be {wanted}; it is led by {found}",
+            lambda: f"{topic}-{partition} to be {wanted}{seen}",
             within_s,
         )
         return found
@@ -227,11 +228,13 @@ class TestedCluster:
         """Wait until these brokers, so many, or all replicas are in sync; returns who is."""
 
         found: tuple[int, ...] = ()
+        seen = ""
 
         def fits() -> bool:
-            nonlocal found
+            nonlocal found, seen
             state = self._partition(topic, partition)
             found = state.isr
+            seen = f"; it is {list(found)}"
             if isinstance(isr, int):
                 return len(found) == isr
             return set(found) == set(state.replicas if isr is None else isr)
@@ -239,7 +242,7 @@ class TestedCluster:
         wanted = "all its replicas" if isr is None else str(isr if isinstance(isr, int) else sorted(isr))
         self._until(
             fits,
-            lambda: f"the ISR of {topic}-{partition} to be {wanted}; it is {list(found)}",
+            lambda: f"the ISR of {topic}-{partition} to be {wanted}{seen}",
             within_s,
         )
         return found
@@ -250,8 +253,8 @@ class TestedCluster:
         """Close what the test has left open, and let go of what it holds."""
         for held in self._holds:
             held.release()
-        for end in reversed(self._ends):
-            end()
+        while self._ends:
+            self._ends.pop()()
 
     def forget_topics(self) -> None:
         """Delete the test's topics."""
@@ -310,8 +313,17 @@ class TestedCluster:
         return self._connections[broker]
 
     def _until(self, condition: Callable[[], bool], what: Callable[[], str], within_s: float) -> None:
+        """A cluster that cannot say is not there yet; one that was asked for nonsense will never be."""
         deadline = time.monotonic() + within_s
-        while not condition():
+        while True:
+            trouble = ""
+            try:
+                if condition():
+                    return
+            except BadCluster:
+                raise
+            except ClusterError as error:
+                trouble = f"; {error}"
             if time.monotonic() >= deadline:
-                raise AssertionError(f"waited {within_s:g} s in vain for {what()}")
+                raise AssertionError(f"waited {within_s:g} s in vain for {what()}{trouble}")
             time.sleep(LOOK_AGAIN_S)

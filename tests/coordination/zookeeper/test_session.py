@@ -6,7 +6,9 @@ import socket
 import time
 from pathlib import Path
 
+import kazoo.exceptions
 import pytest
+from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 
 from epoka.coordination.zookeeper.bulk_read import Reading
 from epoka.coordination.zookeeper.connect import BadConnectString, Connect, Credentials
@@ -18,6 +20,7 @@ from epoka.coordination.zookeeper.session import (
     Session,
     SessionEvent,
     Unreachable,
+    ZooKeeperError,
 )
 from tests.coordination.zookeeper.people import Open, cut, expire
 from tests.waiting import wait_until
@@ -88,6 +91,17 @@ def test_with_digest_the_world_may_read_what_we_create_and_nothing_more(open_ses
 def test_without_authentication_everything_is_everybodys(open_session: Open) -> None:
     open_session().create("/a")
     open_session().multi([Delete("/a")])
+
+
+@pytest.mark.parametrize("error", ["QuotaExceededError", "ThrottledOpError", "InvalidACLError"])
+def test_what_zookeeper_refuses_for_its_own_reasons_is_no_defect_of_ours(error: str) -> None:
+    kind = getattr(kazoo.exceptions, error, None)
+    if kind is None:
+        pytest.skip(f"this kazoo knows no {error}")
+    result = AsyncResult(SequentialThreadingHandler())
+    result.set_exception(kind())
+    with pytest.raises(ZooKeeperError, match=r"^/a: ZooKeeper at 127\.0\.0\.1:1 refuses: "):
+        Session("127.0.0.1:1")._wait("/a", result)
 
 
 def test_passwords_are_not_shown() -> None:

@@ -8,8 +8,14 @@ from epoka.cli.commands import Command, Parser
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("--brokers", type=int, default=3, metavar="N", help="how many brokers (default: 3)")
-    parser.add_argument("--mode", default="log", metavar="log|zookeeper", help="where state lives")
+    parser.add_argument(
+        "--brokers", type=int, metavar="N", help="how many brokers (default: as many as DIR has, or else 3)"
+    )
+    parser.add_argument(
+        "--mode",
+        metavar="log|zookeeper",
+        help="where state lives (default: where that of DIR does, or else log)",
+    )
     parser.add_argument(
         "--level", metavar="LEVEL", help="the feature level to start on (default: the highest)"
     )
