@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from epoka import Cluster
+from epoka.cli import produce
 from tests.cli.commands import COMMAND, Outcome, inside, is_one_line
 from tests.cluster.records import read, write
 from tests.waiting import wait_until
@@ -40,7 +45,27 @@ class TestTopics:
         described = ask("topic", "describe", "placed", "--json").json
         assert [each["replicas"] for each in described["partitions"]] == [[1, 2], [3, 1]]
         again = ask("topic", "create", "placed", "--if-not-exists", "--json")
-        assert (again.code, again.json["created"]) == (0, False)
+        assert again.code == 0
+        assert again.json == dict.fromkeys(("topic_id", "partitions", "replicas")) | {
+            "name": "placed",
+            "created": False,
+        }
+
+    def test_a_name_that_is_given_twice_may_be_the_same(self, ask: Ask) -> None:
+        assert ask("topic", "create", "twice", "--topic", "twice").code == 0
+
+    def test_a_topic_may_be_called_cluster(self, ask: Ask) -> None:
+        assert ask("topic", "create", "cluster", "--config", "retention.ms=60000").code == 0
+        assert ask("config", "unset", "topic", "cluster", "retention.ms").code == 0
+        assert ask("topic", "describe", "cluster", "--json").json["settings"] == {}
+        assert ask("config", "unset", "broker", "cluster", "log.retention.ms").code == 0
+
+    def test_one_topic_has_one_shape_whatever_is_left_of_it(self, ask: Ask) -> None:
+        assert ask("topic", "create", "shaped", "--replica-assignment", "1:2:3").code == 0
+        for only, left in (("--at-min-isr-partitions", 0), ("--topics-with-overrides", 0), ("--internal", 1)):
+            described = ask("topic", "describe", "shaped", only, "--json")
+            assert described.code == 0 and described.json["name"] == "shaped"
+            assert len(described.json["partitions"]) == left
 
     def test_more_partitions_and_other_settings(self, ask: Ask) -> None:
         assert ask("topic", "create", "grows", "--config", "retention.ms=60000").code == 0
@@ -135,6 +160,31 @@ class TestProduceAndConsume:
         assert ask("produce", "two", "-J", given=lines).code == 0
         assert ask("consume", "two", "-e", "-f", "%k %S,").out == "key 1,key -1,"
 
+    def test_a_copy_has_header_values_that_are_no_text(self, ask: Ask, cluster: Cluster) -> None:
+        headers = [("text", b"1"), ("bytes", b"\xff\x00"), ("null", None)]
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+        producer.produce("headed", b"x", partition=0, headers=headers)
+        assert producer.flush(60) == 0
+        lines = ask("consume", "headed", "-e", "-J").out
+        assert ask("produce", "headed-copy", "-J", given=lines).code == 0
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "headed"})
+        consumer.assign([TopicPartition("headed-copy", 0, 0)])
+        copied = wait_until(lambda: consumer.poll(0.5), "the copy")
+        consumer.close()
+        assert copied.headers() == headers
+
+    def test_a_copy_may_go_to_one_partition_and_get_headers(self, ask: Ask) -> None:
+        assert ask("topic", "create", "chosen", "--partitions", "3").code == 0
+        line = json.dumps({"payload": "x", "partition": 0, "headers": ["a", "1"]})
+        assert ask("produce", "chosen", "-J", "-p", "2", "-H", "b=2", given=line).code == 0
+        assert ask("consume", "chosen", "-e", "-f", "%p %h %s\\n").out == "2 a=1,b=2 x\n"
+
+    def test_json_tells_when_the_log_has_stamped_a_record(self, ask: Ask) -> None:
+        stamped = ("--config", "message.timestamp.type=LogAppendTime")
+        assert ask("topic", "create", "stamped", *stamped).code == 0
+        assert ask("produce", "stamped", given="x").code == 0
+        assert ask("consume", "stamped", "-e", "-J").json["tstype"] == "logappend"
+
     def test_where_to_start_and_when_to_stop(self, ask: Ask) -> None:
         stamped = "".join(f'{{"payload": "{n}", "ts": {1000 + n}, "partition": 0}}\n' for n in range(10))
         assert ask("produce", "timed", "-J", given=stamped).code == 0
@@ -210,6 +260,9 @@ class TestProduceAndConsume:
             (("produce", "t", "-z", "rar"), 2, "gzip"),
             (("produce", "t", "--acks", "2"), 2, "all or 1"),
             (("produce", "t", "-k", "a", "-K:"), 2, "give one"),
+            (("produce", "t", "-J", "-k", "a"), 2, "leave -k out"),
+            (("produce", "t", "-J", "-K:"), 2, "leave -K out"),
+            (("produce", "t", "-J", "-Z"), 2, "leave -Z out"),
             (("consume", "t", "-f", "%x"), 2, "there is no %x"),
             (("consume", "t", "-o", "later"), 2, "beginning"),
             (("consume", "t", "-c", "0"), 2, "below 1"),
@@ -228,6 +281,23 @@ class TestProduceAndConsume:
             outcome = ask(verb, "narrow", "-p", "7", given="x")
             assert outcome.code == 1
             assert is_one_line(outcome) and "narrow has no partition 7" in outcome.err
+
+    def test_records_that_find_no_room_are_one_line(self, ask: Ask, cluster: Cluster) -> None:
+        assert ask("produce", "roomy", given="x\n").code == 0
+        run = [*COMMAND, "consume", "roomy", "-e", "-b", cluster.bootstrap]
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(run, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100)
+        assert done.returncode == 1
+        assert is_one_line(Outcome(1, "", done.stderr)) and "No space left on device" in done.stderr, done
+
+    def test_input_that_cannot_be_read_is_one_line(self, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+        def read(source: int, most: int) -> bytes:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+        monkeypatch.setattr(produce, "os", SimpleNamespace(read=read))
+        outcome = ask("produce", "narrow", given="x")
+        assert outcome.code == 1
+        assert is_one_line(outcome) and "standard input cannot be read: Is a directory" in outcome.err
 
     def test_a_line_that_is_not_json_is_named(self, ask: Ask) -> None:
         outcome = ask("produce", "narrow-json", "-J", given='{"payload": "x"}\nnonsense\n')
@@ -277,6 +347,11 @@ def test_times_before_all_records_mean_the_beginning(ask: Ask, where: tuple[str,
     assert [line["after"] for line in told["offsets"]] == [0]
 
 
+def test_a_level_that_is_reached_can_not_rise_to_itself(ask: Ask) -> None:
+    for more in ((), ("--dry-run",)):
+        assert ask("level", "raise", "fetch-epochs", *more).out == "the level is fetch-epochs already\n"
+
+
 class TestGroups:
     @pytest.fixture
     def group(self, ask: Ask, cluster: Cluster) -> str:
@@ -317,6 +392,17 @@ class TestGroups:
         assert ask("group", "delete", "living").code == 0
         gone = ask("group", "describe", "living")
         assert gone.code == 1 and is_one_line(gone) and "GROUP_ID_NOT_FOUND" in gone.err
+
+    def test_a_name_can_not_forge_a_row(self, ask: Ask, cluster: Cluster) -> None:
+        name = f"{uuid4()}\x1b[2K\nforged"
+        assert ask("produce", "forging", "-p", "0", given="x").code == 0
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": name})
+        consumer.commit(offsets=[TopicPartition("forging", 0, 1)], asynchronous=False)
+        consumer.close()
+        for words in (("group", "list"), ("group", "describe", name)):
+            told = ask(*words)
+            assert told.code == 0 and "\nforged" not in told.out and "\x1b" not in told.out
+            assert name[:36] + r"\x1b[2K\nforged" in told.out
 
     @pytest.mark.parametrize(
         ("where", "after"),

@@ -57,15 +57,25 @@ def test_escapes_become_bytes() -> None:
 @given(
     key=st.none() | st.binary(max_size=20),
     value=st.none() | st.binary(max_size=20),
-    headers=st.lists(st.tuples(st.text(max_size=5), st.none() | st.text(max_size=5)), max_size=3),
+    headers=st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3),
 )
 def test_what_is_written_as_json_is_read_back(
-    key: bytes | None, value: bytes | None, headers: list[tuple[str, str | None]]
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
 ) -> None:
-    pairs = tuple((name, None if text is None else text.encode()) for name, text in headers)
-    line = as_json("t", 2, Record(5, 99, key, value, pairs))
+    line = as_json("t", 2, Record(5, 99, key, value, tuple(headers)))
     assert json.loads(line)["offset"] == 5
-    assert _from_json(line, 0, 1) == (2, Record(0, 99, key, value, pairs))
+    assert _from_json(line, 0, 1) == (2, Record(0, 99, key, value, tuple(headers)))
+
+
+def test_header_values_that_are_no_text_stand_beside_the_headers() -> None:
+    told = json.loads(as_json("t", 0, Record(0, 0, None, None, (("a", b"1"), ("b", b"\xff"), ("c", None)))))
+    assert told["headers"] == ["a", "1", "b", None, "c", None]
+    assert told["headers_base64"] == [None, "/w==", None]
+    assert "headers_base64" not in json.loads(as_json("t", 0, RECORD))
+
+
+def test_json_tells_whose_clock_the_timestamp_is_of() -> None:
+    assert [json.loads(as_json("t", 0, RECORD, kind))["tstype"] for kind in (0, 1)] == ["create", "logappend"]
 
 
 def test_keys_and_payloads_are_told_apart() -> None:

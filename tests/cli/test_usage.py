@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from epoka.cli.commands import CLIENT_CONFIG, Command
 from epoka.cli.main import TABLE
-from tests.cli.commands import epoka, inside, is_one_line
+from tests.cli.commands import COMMAND, Outcome, epoka, inside, is_one_line
 
 HEAVY = (
     *("asyncio", "typing", "pathlib", "msgspec", "numpy", "uvloop", "rich", "confluent_kafka"),
@@ -98,6 +99,10 @@ def test_the_version_is_told_in_both_ways() -> None:
         (["level", "raise", "magic", "--bootstrap", "localhost:1"], "no feature level 'magic'"),
         (["ledger", "--file", "a", "--bootstrap", "localhost:1"], "give one"),
         (["completion", "cmd"], "bash, zsh, fish"),
+        (["config", "show", "broker", "²", "--bootstrap", "localhost:1"], "by its id"),
+        (["config", "show", "broker", "٣", "--bootstrap", "localhost:1"], "by its id"),
+        (["topic", "create", "a", "--topic", "b", "--bootstrap", "localhost:1"], "'a' and 'b'; give one"),
+        (["topic", "list", "--topic", "b", "a", "--bootstrap", "localhost:1"], "'b' and 'a'; give one"),
     ],
 )
 def test_wrong_use_ends_with_code_2_and_one_line(arguments: list[str], text: str) -> None:
@@ -123,6 +128,39 @@ def test_a_bad_client_file_is_wrong_use(tmp_path: Path, content: str | None, tex
     outcome = inside("topic", "list", "--bootstrap", "localhost:1", "--command-config", str(path))
     assert outcome.code == 2
     assert is_one_line(outcome) and text in outcome.err
+
+
+@pytest.mark.parametrize("words", ["version", "--help", "topic create --help", "simulate --rules --json"])
+def test_a_full_disk_is_one_line(words: str) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    run = [*COMMAND, *words.split()]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(run, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100, env=buffered)
+    assert done.returncode == 1
+    assert done.stderr == "epoka: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "text"),
+    [
+        ("produce t -b localhost:1", "<&-", "standard input is closed"),
+        ("consume t -e -b localhost:1", ">&-", "standard output is closed"),
+    ],
+)
+def test_what_is_closed_is_named(words: str, closed: str, text: str) -> None:
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *words.split()]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=100)
+    outcome = Outcome(done.returncode, done.stdout, done.stderr)
+    assert outcome.code == 1 and is_one_line(outcome) and text in outcome.err, outcome
+
+
+def test_a_terminal_that_does_not_know_its_width_gets_the_widest_help(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So says a terminal that nobody has told its size, such as that of `script` or `docker run -t`.
+    monkeypatch.setattr(os, "get_terminal_size", lambda: os.terminal_size((0, 0)))
+    outcome = inside("topic", "create", "--help")
+    assert 80 < max(map(len, outcome.out.splitlines())) <= 100
 
 
 def test_no_command_shows_the_help() -> None:

@@ -71,3 +71,8 @@ def test_a_line_has_the_time_and_the_writer():
     event = LedgerEvent(kind="active", node=100, time_ms=1_500)
     assert line(event) == "1970-01-01T00:00:01.500+00:00  node 100  the controller is active"
     assert line(event, since_ms=1_000) == "  +0.500 s  node 100  the controller is active"
+
+
+@pytest.mark.parametrize("time_ms", [999_999_999_999_999_999, -(10**18)])
+def test_a_time_that_no_calendar_has_is_told_as_it_is(time_ms):
+    assert line(LedgerEvent(kind="active", node=1, time_ms=time_ms)).startswith(f"{time_ms} ms  node 1 ")

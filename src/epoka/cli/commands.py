@@ -109,9 +109,10 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def _width() -> int:
-    # Asked for here because argparse would import a good deal more to ask the same.
+    # Asked for here because argparse would import a good deal more to ask the same. A terminal that does not
+    # know how wide it is has no columns.
     try:
-        return min(WIDEST, os.get_terminal_size().columns) - 2
+        return min(WIDEST, os.get_terminal_size().columns or WIDEST) - 2
     except OSError:
         return WIDEST - 2
 

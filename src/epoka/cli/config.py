@@ -72,7 +72,8 @@ def unset_config(
     kind: str, name: str, key: list[str], bootstrap: str | None, data: Path | None, json: bool
 ) -> int:
     changes = [IncrementallyAlterableConfig(each, TAKE_BACK, None) for each in key]
-    return _alter(kind, None if name == "cluster" else name, changes, bootstrap, data, json)
+    of_all = kind == "broker" and name == "cluster"
+    return _alter(kind, None if of_all else name, changes, bootstrap, data, json)
 
 
 def _alter(
@@ -97,7 +98,7 @@ def _named(kind: str, name: str | None) -> str:
     """The name as the protocol has it; every broker together is the empty one."""
     if kind == "topic" and not name:
         usage("TOPIC is missing")
-    if kind == "broker" and name and not name.isdigit():
+    if kind == "broker" and name and not (name.isascii() and name.isdecimal()):
         usage(f"a broker is named by its id, not {name!r}")
     return name or ""
 

@@ -33,6 +33,8 @@ def consume(
     timeout: float,
     json: bool,
 ) -> int:
+    if sys.stdout is None:
+        raise Failed("standard output is closed")
     write = _writer(template, key_delimiter, delimiter, json)
     start, stop = _offsets(offset)
     with asking(bootstrap, data) as client:
@@ -68,8 +70,12 @@ def _run(
         for partition, columns in reader.columns(left):
             end = ends.get(partition, NEVER)
             wanted = None if count is None else count - done
-            records = [each for each in islice(columns.records(), wanted) if each.offset < end]
-            out.write(b"".join([write(topic, partition, record) for record in records]))
+            records = [
+                (record, tstype)
+                for record, tstype in islice(zip(columns.records(), columns.timestamp_types.tolist()), wanted)
+                if record.offset < end
+            ]
+            out.write(b"".join([write(topic, partition, record, tstype) for record, tstype in records]))
             done += len(records)
             if done == count:
                 break

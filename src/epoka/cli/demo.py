@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, say, say_json
+from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, complain, say, say_json
 from epoka.cluster.cluster import Cluster
 from epoka.cluster.errors import ClusterError
 from epoka.ledger.telling import line, sentence
@@ -178,9 +178,8 @@ def run_demo(records: int, with_spark: bool, target: str, json: bool) -> int:
             }
         )
     else:
-        size = f"{records:,} records of {RECORD_BYTES} bytes"
-        say(f"wrote {size} in {write_s:.2f} s, through the bounce")
-        say(f"read  {size} in {read_s:.2f} s: {records / read_s:,.0f}/s")
+        say(f"wrote {_size(records)} in {write_s:.2f} s, through the bounce")
+        say(_told_read(sum(read.counts), read_s))
         old, new = bounce.generations
         say(
             f"meanwhile broker {bounce.broker} was killed as generation {old} and came back as {new}, "
@@ -196,7 +195,7 @@ def run_demo(records: int, with_spark: bool, target: str, json: bool) -> int:
             for text in watched.lines(outage_ms):
                 say(text)
     for problem in problems:
-        print(f"epoka: {problem}", file=sys.stderr)
+        complain(problem)
     return EXIT_FAILED if problems else EXIT_GOOD
 
 
@@ -233,6 +232,15 @@ def _wait_in_sync(cluster: Cluster) -> None:
         if time.monotonic() > deadline:
             raise Failed(f"the demo failed: not every replica of {TOPIC} was in sync after {PATIENCE_S:g} s")
         time.sleep(0.05)
+
+
+def _size(records: int) -> str:
+    return f"{records:,} records of {RECORD_BYTES} bytes"
+
+
+def _told_read(records: int, seconds: float) -> str:
+    """What came back, and how fast; no time has passed when nothing came."""
+    return f"read  {_size(records)} in {seconds:.2f} s" + (f": {records / seconds:,.0f}/s" if seconds else "")
 
 
 def _longest_wait_ms(told: list[Acknowledgement]) -> int:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, plural, say, say_json, settings_of, table, usage
-from epoka.cli.spark_session import bar, not_installed, session
+from epoka.cli.progress import bar
+from epoka.cli.rules import misplaced, refuse
+from epoka.cli.spark_session import installed, session
 
 if TYPE_CHECKING:
     from epoka.spark.fleet.run import Fleet, Noticed
@@ -34,7 +36,8 @@ def fleet(
         usage("--shrink needs --to, the folder whose `schedules` it fills; `epoka simulate` can do without")
     given = options_of(seeds, scenario, mode, level, without, profile) | settings_of(options)
     _check(given, streaming=target is not None, rules_off=rules_off)
-    from epoka.spark.fleet import run
+    with installed():
+        from epoka.spark.fleet import run
 
     with session(master) as spark, bar("seeds") as progress:
         if rules_off:
@@ -69,15 +72,17 @@ def options_of(
 
 def _check(given: dict[str, str], *, streaming: bool, rules_off: bool) -> None:
     """Say what is wrong before a session is started, which takes seconds."""
-    try:
+    with installed():
         from epoka.spark.fleet.options import fleet_options
         from epoka.spark.options import BadOption
-    except ImportError as error:
-        raise not_installed() from error
     try:
-        fleet_options(_each(given) if rules_off else given, streaming=streaming)
+        checked = fleet_options(_each(given) if rules_off else given, streaming=streaming)
     except BadOption as error:
         usage(str(error))
+    for asked in checked.asked:
+        options = asked.options
+        if found := misplaced((*options.without, *options.mutants), options.mode):
+            refuse(*found, options.mode)
 
 
 def _each(given: dict[str, str]) -> dict[str, str]:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from epoka.wire.records import Record
 
-Writes = Callable[[str, int, Record], bytes]
-"""Topic, partition and record to the bytes that stand for them."""
+TIMESTAMP_TYPES = ("create", "logappend")
+"""Who has said when a record was written: its producer, or the log. By the number that a batch has for it."""
+
+
+class Writes(Protocol):
+    def __call__(self, topic: str, partition: int, record: Record, tstype: int = 0) -> bytes:
+        """The bytes that stand for a record."""
+
+
+Part = Callable[[str, int, Record], bytes]
 
 TOKENS = {
     "s": ("payload", lambda topic, partition, record: record.value or b""),
@@ -41,7 +49,7 @@ class BadFormat(ValueError):
 
 def compiled(template: str) -> Writes:
     """The writer of a format such as `%t [%p] %o: %s\\n`; BadFormat for a token that nobody knows."""
-    parts: list[bytes | Writes] = []
+    parts: list[bytes | Part] = []
     for match in re.finditer(r"%(.?)|([^%]+)", template, re.S):
         token, text = match.groups()
         if text is not None:
@@ -53,7 +61,7 @@ def compiled(template: str) -> Writes:
                 f"there is no %{token} in a format; there are {', '.join('%' + t for t in TOKENS)}"
             )
 
-    def write(topic: str, partition: int, record: Record) -> bytes:
+    def write(topic: str, partition: int, record: Record, tstype: int = 0) -> bytes:
         return b"".join(part if isinstance(part, bytes) else part(topic, partition, record) for part in parts)
 
     return write
@@ -62,21 +70,24 @@ def compiled(template: str) -> Writes:
 def plain(key_delimiter: bytes | None, delimiter: bytes) -> Writes:
     """The payload, behind its key if a delimiter for that is given."""
     if key_delimiter is None:
-        return lambda topic, partition, record: (record.value or b"") + delimiter
-    return lambda topic, partition, record: b"".join(
+        return lambda topic, partition, record, tstype=0: (record.value or b"") + delimiter
+    return lambda topic, partition, record, tstype=0: b"".join(
         (record.key or b"", key_delimiter, record.value or b"", delimiter)
     )
 
 
-def as_json(topic: str, partition: int, record: Record) -> bytes:
+def as_json(topic: str, partition: int, record: Record, tstype: int = 0) -> bytes:
     """One line, in the words of `kcat -J`; bytes that are no text are written as base64 beside a null."""
+    encoded = [_base64(value) for _, value in record.headers]
     told: dict[str, Any] = {
         "topic": topic,
         "partition": partition,
         "offset": record.offset,
-        "tstype": "create",
+        "tstype": TIMESTAMP_TYPES[tstype],
         "ts": record.timestamp,
         "headers": [each for name, value in record.headers for each in (name, _text(value))],
+        # One a header, null for what stands in the headers themselves.
+        **({"headers_base64": encoded} if any(encoded) else {}),
         **_named("key", record.key),
         **_named("payload", record.value),
     }
@@ -105,10 +116,13 @@ def _headers(record: Record) -> bytes:
 
 
 def _named(name: str, value: bytes | None) -> dict[str, str | None]:
-    text = _text(value)
-    if value is not None and text is None:
-        return {name: None, f"{name}_base64": base64.b64encode(value).decode()}
-    return {name: text}
+    encoded = _base64(value)
+    return {name: _text(value)} if encoded is None else {name: None, f"{name}_base64": encoded}
+
+
+def _base64(value: bytes | None) -> str | None:
+    """What is no text; None for what is."""
+    return None if value is None or _text(value) is not None else base64.b64encode(value).decode()
 
 
 def _text(value: bytes | None) -> str | None:

@@ -9,8 +9,10 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -18,12 +20,12 @@ from epoka.cli.brokers import asking, offsets_at, topic_named
 from epoka.cli.finding import the_file, the_folder
 from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, complain, say, say_json, usage
 from epoka.cli.topic import least_isr
-from epoka.client.cluster import EARLIEST, ClusterClient
+from epoka.client.cluster import EARLIEST
 from epoka.client.reading import TopicReader
 from epoka.cluster.fault_ledger import FILE_NAME as FAULTS
 from epoka.ledger.tail import Tail
-from epoka.ledger.telling import line, sentence
-from epoka.ledger.why import Answer, History
+from epoka.ledger.telling import line, moment, sentence
+from epoka.ledger.why import PLACEMENT, Answer, History
 from epoka.model.ledger import LedgerEvent
 from epoka.model.ledger_outbox import TOPIC
 
@@ -51,11 +53,11 @@ def show_ledger(
     if follow:
         # A shell that starts a command behind its back has it ignore the signal; here it is the way to end.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    with _source(bootstrap, data, file) as rounds:
+    with _source(bootstrap, data, file, follow=follow) as rounds:
         try:
             for first, events in _numbered(rounds):
                 shown = [event for event in events if fits(event)]
-                for event in shown[-last:] if first and last is not None else shown:
+                for event in shown[max(0, len(shown) - last) :] if first and last is not None else shown:
                     if json:
                         say_json(event)
                     else:
@@ -92,6 +94,8 @@ def why_produce(
     json: bool,
 ) -> int:
     history = _history(bootstrap, data, file)
+    if topic is not None and not _is_there(topic, history):
+        raise Failed(f"the ledger knows of no partition of topic {topic}")
     least = (lambda name: min_isr) if min_isr is not None else _least(bootstrap, data, file, history)
     answers = history.why_produce(least, topic)
     if not answers and not json:
@@ -99,6 +103,13 @@ def why_produce(
         return EXIT_GOOD
     _tell(answers, json, one=False)
     return EXIT_FAILED if answers else EXIT_GOOD
+
+
+def _is_there(topic: str, history: History) -> bool:
+    """Whether the ledger has placed the topic, and not deleted it since."""
+    told = (*PLACEMENT, "topic-deleted")
+    kinds = (event.kind for event in reversed(history.events) if event.topic == topic)
+    return next((kind for kind in kinds if kind in told), told[-1]) != told[-1]
 
 
 def _tell(answers: Sequence[Answer], json: bool, *, one: bool = True) -> int:
@@ -121,7 +132,7 @@ def _tell(answers: Sequence[Answer], json: bool, *, one: bool = True) -> int:
     for answer in answers:
         say(answer.state)
         for step in answer.steps:
-            when = line(step.event).split("T", 1)[1][:12]
+            when = moment(step.event.time_ms).rpartition("T")[2].removesuffix("+00:00")
             say(f"  {when}  {'  ' * step.depth}{'because ' if step.depth else ''}{sentence(step.event)}")
     return EXIT_GOOD
 
@@ -171,18 +182,17 @@ def _filter(
 class _source:
     """Where the events are that are meant."""
 
-    def __init__(self, bootstrap: str | None, data: Path | None, file: list[Path]) -> None:
+    def __init__(
+        self, bootstrap: str | None, data: Path | None, file: list[Path], *, follow: bool = False
+    ) -> None:
         if sum((bootstrap is not None, data is not None, bool(file))) > 1:
             usage("--bootstrap, --data and --file all say which ledger is meant; give one")
-        self._client: ClusterClient | None = None
+        self._stack = ExitStack()
         if bootstrap is not None:
             self._asking = asking(bootstrap, None)
             self._rounds = self._from_topic()
         elif file:
-            for each in file:
-                if not each.is_file():
-                    raise Failed(f"there is no file {each}")
-            self._rounds = _from_files(lambda: file)
+            self._rounds = self._from_given(file, follow)
         else:
             folder = the_folder(data)
             the_file(folder)
@@ -192,12 +202,22 @@ class _source:
         return self._rounds
 
     def __exit__(self, *_: object) -> None:
-        if self._client is not None:
-            self._client.close()
+        self._stack.close()
+
+    def _from_given(self, paths: list[Path], follow: bool) -> Rounds:
+        # What does not stay, such as a pipe, cannot be looked into again and again: it is kept meanwhile.
+        kept = Path(self._stack.enter_context(TemporaryDirectory(prefix="epoka-ledger-")))
+        files = [each if each.is_file() else _copied(each, kept / str(at)) for at, each in enumerate(paths)]
+        rounds = _from_files(lambda: files)
+        events = next(rounds)
+        if not events and not follow:
+            raise Failed(f"no ledger events are in {' and '.join(map(str, paths))}")
+        yield events
+        yield from rounds
 
     def _from_topic(self) -> Rounds:
         with self._asking as client:
-            self._client = client
+            self._stack.callback(client.close)
             topic_named(client, TOPIC)
             at = (TOPIC, 0)
             first = offsets_at(client, [at], EARLIEST)[at]
@@ -222,6 +242,17 @@ def _from_files(paths: Callable[[], Iterable[Path]]) -> Rounds:
     while True:
         yield tail.new()
         time.sleep(LOOK_AGAIN_S)
+
+
+def _copied(path: Path, to: Path) -> Path:
+    try:
+        with path.open("rb") as source, to.open("wb") as target:
+            copyfileobj(source, target)
+    except FileNotFoundError:
+        raise Failed(f"there is no file {path}") from None
+    except OSError as error:
+        raise Failed(f"{path} cannot be read: {error.strerror or error}") from error
+    return to
 
 
 def _files(folder: Path) -> list[Path]:

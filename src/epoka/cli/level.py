@@ -74,10 +74,10 @@ def raise_level(level: str, bootstrap: str | None, data: Path | None, dry_run: b
     old = FeatureLevel(before.level)
     if json:
         say_json({"old": old.label, "new": wanted.label, "dry_run": dry_run})
-    elif dry_run:
-        say(f"the level could rise: {old} -> {wanted}")
+    elif wanted == old:
+        say(f"the level is {old} already")
     else:
-        say(f"level {old} -> {wanted}" if wanted > old else f"the level is {old} already")
+        say(f"the level could rise: {old} -> {wanted}" if dry_run else f"level {old} -> {wanted}")
     return EXIT_GOOD
 
 

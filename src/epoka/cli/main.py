@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from epoka.cli.commands import Entry, call
-from epoka.cli.failures import EXIT_FAILED, Failed
+from epoka.cli.failures import EXIT_FAILED, Failed, complain
 
 ABOUT = "A Kafka-compatible log cluster that no stale broker can fool."
 
@@ -51,23 +51,45 @@ TABLE = (
 def run(words: list[str]) -> int:
     """Do what the words say; every failure that is not a bug ends in one line and an exit code."""
     try:
-        if words[:1] == ["__complete"]:
-            from epoka.cli.completion import answer
-
-            return answer(TABLE, words[1:])
-        return call(TABLE, words, ABOUT)
+        try:
+            return _answer(words)
+        finally:
+            # What cannot be written shall fail here, where it can be told.
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except Failed as error:
-        for line in str(error).splitlines() or [""]:
-            print(f"epoka: {line}", file=sys.stderr, flush=True)
+        complain(str(error))
         return error.code
     except KeyboardInterrupt:
         return EXIT_FAILED
     except BrokenPipeError:
-        # Whoever read the output has gone; Python must not complain about it when it flushes at the end.
+        # Whoever read the output has gone.
+        _forget_output()
+        return EXIT_FAILED
+    except OSError as error:
+        # A full disk behind standard output has no file name; anything else mostly has one.
+        complain(": ".join(str(each) for each in (error.filename, error.strerror or error) if each))
+        _forget_output()
+        return EXIT_FAILED
+
+
+def _answer(words: list[str]) -> int:
+    if words[:1] == ["__complete"]:
+        from epoka.cli.completion import answer
+
+        return answer(TABLE, words[1:])
+    return call(TABLE, words, ABOUT)
+
+
+def _forget_output() -> None:
+    """What still cannot be written goes nowhere: Python would complain of it when it flushes at the end."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
         import os
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
 
 
 def main() -> None:

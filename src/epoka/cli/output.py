@@ -5,7 +5,6 @@ Nothing is coloured unless a person looks at it, and nothing heavy is imported b
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,29 +12,26 @@ from epoka.cli.failures import EXIT_FAILED as EXIT_FAILED
 from epoka.cli.failures import EXIT_GOOD as EXIT_GOOD
 from epoka.cli.failures import EXIT_USAGE as EXIT_USAGE
 from epoka.cli.failures import Failed as Failed
+from epoka.cli.failures import complain as complain
+from epoka.cli.failures import printable
 from epoka.cli.failures import usage as usage
 
 
-def say(text: str = "") -> None:
-    print(text, flush=True)
+def say(text: str = "", *, as_it_is: bool = False) -> None:
+    """One line. Names that others have chosen can neither move the cursor nor begin a line of their own."""
+    print(text if as_it_is else printable(text), flush=True)
 
 
 def say_json(value: Any) -> None:
     """One line of JSON."""
     import msgspec
 
-    say(msgspec.json.encode(value).decode())
-
-
-def complain(text: str) -> None:
-    """A problem, on standard error; several lines only when there are several problems."""
-    for line in text.splitlines() or [""]:
-        print(f"epoka: {line}", file=sys.stderr, flush=True)
+    say(msgspec.json.encode(value).decode(), as_it_is=True)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Columns as wide as they need to be; numbers to the right."""
-    cells = [[_text(value) for value in row] for row in rows]
+    cells = [[printable(_text(value)) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *cells)]
     right = [all(isinstance(row[i], int | None) for row in rows) for i in range(len(heads))]
     for line in ([head.upper() for head in heads], *cells):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from epoka.cli.finding import ClientConfig, addresses
 from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json, settings_of
-from epoka.cli.spark_session import bar as _bar
-from epoka.cli.spark_session import not_installed as _not_installed
+from epoka.cli.progress import bar as _bar
+from epoka.cli.spark_session import installed as _installed
 from epoka.cli.spark_session import session as _session
 
 
@@ -21,8 +21,8 @@ def topics(
     storage: str,
     json: bool,
 ) -> int:
-    from epoka.spark.topics import copy_topics
-
+    with _installed():
+        from epoka.spark.topics import copy_topics
     given = {"subscribe": ",".join(topics), **_cluster(bootstrap, data), **settings_of(options)}
     with _session(master) as spark, _bar("copying") as progress:
         copied = copy_topics(spark, given, Path(target), progress=progress, storage=storage)
@@ -44,10 +44,8 @@ def audit(
     storage: str,
     json: bool,
 ) -> int:
-    try:
+    with _installed():
         from epoka.spark.audit.run import audit_files, audit_topic
-    except ImportError as error:
-        raise _not_installed() from error
     given = {} if ledgers else _cluster(bootstrap, data)
     with _session(master) as spark:
         try:
@@ -81,10 +79,8 @@ def report(audit: str, page: str | None, json: bool) -> int:
     folder = Path(audit)
     if not (folder / "gold").is_dir():
         raise Failed(f"there are no tables in {folder}; make them with `epoka pipeline audit --to {folder}`")
-    try:
+    with _installed():
         from epoka.spark.audit.report import write_report
-    except ImportError as error:
-        raise _not_installed() from error
     written = write_report(folder, Path(page) if page else folder / "report.html")
     if json:
         say_json({"report": str(written)})

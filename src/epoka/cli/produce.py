@@ -26,6 +26,8 @@ ROUND_BYTES = 1024 * 1024
 """What is gathered at most before it is sent; less when nothing more comes at once."""
 ACKS = {"all": -1, "-1": -1, "1": 1}
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
 
 class Shape(msgspec.Struct, frozen=True):
     """How a piece of input becomes a record."""
@@ -33,7 +35,7 @@ class Shape(msgspec.Struct, frozen=True):
     partition: int | None
     key: bytes | None
     key_delimiter: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
+    headers: Headers
     empty_is_null: bool
     from_json: bool
 
@@ -59,8 +61,14 @@ def produce(
         usage("-k gives every record the same key, -K takes it from the input; give one")
     if key_delimiter == "":
         usage("-K is at least one byte")
+    if from_json:
+        own = {"-k": key is not None, "-K": key_delimiter is not None, "-Z": null}
+        if given := [name for name, is_given in own.items() if is_given]:
+            usage(f"-J: every record says itself what its key is and what is null; leave {given[0]} out")
     if acks not in ACKS:
         usage(f"--acks is all or 1, not {acks!r}")
+    if sys.stdin is None:
+        raise Failed("standard input is closed")
     codec = _codec(compression)
     shape = Shape(
         partition,
@@ -100,15 +108,18 @@ def produce(
 
 def _write(writer: Writer, pieces: list[bytes], shape: Shape, before: int) -> None:
     now = int(time.time() * 1000)
-    chosen = writer.partition_for(None) if shape.partition is None else shape.partition
+    chosen = writer.partition_for(None)
     records: dict[int, list[Record]] = {}
     for number, piece in enumerate(pieces, before + 1):
         partition, record = (
-            _from_json(piece, now, number) if shape.from_json else (None, _plain(piece, now, shape))
+            _from_json(piece, now, number, shape.headers)
+            if shape.from_json
+            else (None, _plain(piece, now, shape))
         )
-        if partition is None:
-            keyed = shape.partition is None and record.key is not None
-            partition = writer.partition_for(record.key) if keyed else chosen
+        if shape.partition is not None:
+            partition = shape.partition
+        elif partition is None:
+            partition = chosen if record.key is None else writer.partition_for(record.key)
         records.setdefault(partition, []).append(record)
     writer.write(records)
 
@@ -124,15 +135,17 @@ def _plain(piece: bytes, now: int, shape: Shape) -> Record:
     return Record(0, now, key, value, shape.headers)
 
 
-def _from_json(piece: bytes, now: int, number: int) -> tuple[int | None, Record]:
-    """What `epoka consume --json` and `kcat -J` write."""
+def _from_json(piece: bytes, now: int, number: int, more: Headers = ()) -> tuple[int | None, Record]:
+    """What `epoka consume --json` and `kcat -J` write; `more` are headers besides its own."""
     try:
         given = msgspec.json.decode(piece, type=dict[str, Any])
         headers = given.get("headers") or ()
         if isinstance(headers, dict):
             headers = [text for pair in headers.items() for text in pair]
+        encoded = given.get("headers_base64") or [None] * (len(headers) // 2)
         pairs = tuple(
-            (str(name), _bytes(value)) for name, value in zip(headers[::2], headers[1::2], strict=True)
+            (str(name), _bytes(value, text))
+            for name, value, text in zip(headers[::2], headers[1::2], encoded, strict=True)
         )
         partition = given.get("partition")
         when = int(given.get("ts", now))
@@ -143,7 +156,7 @@ def _from_json(piece: bytes, now: int, number: int) -> tuple[int | None, Record]
             when,
             _bytes(given.get("key"), given.get("key_base64")),
             _bytes(given.get("payload"), given.get("payload_base64")),
-            pairs,
+            (*pairs, *more),
         )
         return None if partition is None else int(partition), record
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
@@ -168,7 +181,10 @@ def _rounds(source: int, delimiter: bytes) -> Iterator[list[bytes]]:
         while size < ROUND_BYTES:
             if size and not select.select([source], [], [], 0)[0]:
                 break
-            chunk = os.read(source, READ_BYTES)
+            try:
+                chunk = os.read(source, READ_BYTES)
+            except OSError as error:
+                raise Failed(f"standard input cannot be read: {error.strerror}") from error
             if not chunk:
                 ended = True
                 break

@@ -1,4 +1,4 @@
-"""`epoka scenario`: the documents' stories, played on the real cores in simulated time."""
+"""`epoka scenario`: the documents' stories, and schedules that `--shrink` has written, played and told."""
 
 from __future__ import annotations
 
@@ -39,10 +39,20 @@ def list_all(json: bool) -> int:
 
 
 def run(name: str, without_rule: bool, html: str | None, json: bool) -> int:
+    if name not in SCENARIOS and name.endswith(".json") and Path(name).is_file():
+        if without_rule:
+            usage(f"{name} says itself which rules are missing: it is played as it is")
+        from epoka.cli.played import played
+
+        with played(Path(name)) as outcome:
+            return _tell(outcome, html, json)
     scenario = SCENARIOS.get(name)
     if scenario is None:
         usage(f"there is no scenario {name}; `epoka scenario list` has the names")
-    outcome = play(scenario, without_rule=without_rule)
+    return _tell(play(scenario, without_rule=without_rule), html, json)
+
+
+def _tell(outcome: Outcome, html: str | None, json: bool) -> int:
     if html is not None:
         _write(Path(html), outcome)
     if json:
@@ -50,8 +60,10 @@ def run(name: str, without_rule: bool, html: str | None, json: bool) -> int:
     else:
         from epoka.sim.scenarios.text import told
 
-        for line in told(outcome, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ):
-            say(line)
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        for text in told(outcome, colour=colour):
+            for line in text.split("\n"):
+                say(line, as_it_is=colour)
         if html is not None:
             say(f"chart: {html}")
     return EXIT_GOOD if outcome.as_told else EXIT_FAILED

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, Failed, plural, say, say_json, table, usage
+from epoka.cli.output import EXIT_FAILED, EXIT_GOOD, plural, say, say_json, table, usage
+from epoka.cli.progress import bar
+from epoka.cli.rules import misplaced, refuse, unknown
+from epoka.cli.schedules import read_schedule
 from epoka.fencing import RULES
 from epoka.model.levels import FeatureLevel
 from epoka.sim import steps
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 def simulate(
     seeds: str | None,
     schedule: Path | None,
-    mode: str,
+    mode: str | None,
     level: str | None,
     without: list[str],
     profile: str | None,
@@ -42,11 +44,26 @@ def simulate(
     if rules:
         return _list_rules(json)
     if schedule is not None:
+        asked = {
+            "--seeds": seeds,
+            "--mode": mode,
+            "--level": level,
+            "--without": without,
+            "--profile": profile,
+            "--shrink": shrink,
+            "--output": output,
+            "--processes": processes,
+            "--spark": master,
+        }
+        if others := [name for name, value in asked.items() if value]:
+            usage(f"--schedule repeats the run of a file as it is; leave {', '.join(others)} out")
         return _replay(schedule, ledger, json)
+    if output is not None and not shrink:
+        usage("--output is where --shrink writes; give both")
     if seeds is None:
         usage("which seeds? --seeds A:B runs from A up to, not including B")
     wanted = _range(seeds)
-    options = _options(mode, level, without, profile)
+    options = _options(mode or "log", level, without, profile)
     if ledger is not None:
         if len(wanted) != 1:
             usage("--ledger is for a single seed")
@@ -61,12 +78,12 @@ def simulate(
         tally, schedules = _on_spark(master, wanted, options, shrink=shrink)
         small = _smallest(schedules, options, output)
     else:
-        tally = _campaign(wanted, options, processes, quiet=json or not sys.stderr.isatty())
+        tally = _campaign(wanted, options, processes)
     seconds = time.monotonic() - began
     if shrink and tally.failures and master is None:
         small = _shrunk(tally.failures[0].seed, options, output)
     if json:
-        say_json(_plain(tally, seconds, options, small))
+        say_json(_plain(tally, seconds, options, small, output))
     else:
         _tell(tally, seconds, options, small, output)
     return EXIT_FAILED if tally.failures else EXIT_GOOD
@@ -85,9 +102,10 @@ def _range(text: str) -> range:
 
 
 def _options(mode: str, level: str | None, without: list[str], profile: str | None) -> Options:
-    unknown = [name for name in without if name not in RULES and name not in MUTANTS]
-    if unknown:
-        usage(f"there is no rule named {unknown[0]}; `epoka simulate --rules` has the names")
+    if name := unknown(without):
+        usage(f"there is no rule named {name}; `epoka simulate --rules` has the names")
+    if found := misplaced(without, mode):
+        refuse(*found, mode)
     if profile is not None and profile not in PROFILES:
         usage(f"there is no profile named {profile}; there are {', '.join(PROFILES)}")
     chosen: FeatureLevel | None = None
@@ -107,23 +125,12 @@ def _options(mode: str, level: str | None, without: list[str], profile: str | No
     )
 
 
-def _campaign(seeds: range, options: Options, processes: int | None, *, quiet: bool) -> Tally:
-    if quiet:
-        return campaign(seeds, options, processes=processes)
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def _campaign(seeds: range, options: Options, processes: int | None) -> Tally:
+    with bar("schedules") as move:
+        move(0, len(seeds), "0 failed")
 
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[failed]} failed"),
-        transient=True,
-    ) as bar:
-        task = bar.add_task("schedules", total=len(seeds), failed=0)
-
-        def progress(done: int, tally: Tally) -> None:
-            bar.update(task, advance=done, failed=len(tally.failures))
+        def progress(_: int, tally: Tally) -> None:
+            move(tally.schedules, len(seeds), f"{len(tally.failures):,} failed")
 
         return campaign(seeds, options, processes=processes, progress=progress)
 
@@ -133,12 +140,10 @@ def _on_spark(
 ) -> tuple[Tally, dict[int, steps.Schedule]]:
     """The same campaign on any Spark master; failing runs are made small there as well."""
     from epoka.cli.fleet import options_of
-    from epoka.cli.spark_session import bar, not_installed, session
+    from epoka.cli.spark_session import installed, session
 
-    try:
+    with installed():
         from epoka.spark.fleet import run as fleet
-    except ImportError as error:
-        raise not_installed() from error
     level = None if options.level is None else str(options.level)
     rules = [*options.without, *options.mutants]
     given = options_of(f"{seeds.start}:{seeds.stop}", None, options.mode, level, rules, options.profile)
@@ -171,7 +176,7 @@ def _smallest(schedules: dict[int, steps.Schedule], options: Options, output: Pa
     if not schedules:
         return None
     best = min(schedules.values(), key=lambda schedule: (len(schedule.plan.steps), schedule.seed))
-    _write(output or Path(f"schedule-{best.seed}.json"), steps.encode(best))
+    _write(_kept(best, output), steps.encode(best))
     before = plan(best.seed, options.mode, options.level, options.profile)
     return Shrunk(best, replay(best).go(), len(before.steps), runs=0)
 
@@ -193,17 +198,17 @@ def command(seed: int, options: Options) -> str:
 def _shrunk(seed: int, options: Options, output: Path | None) -> Shrunk | None:
     small = shrink(seed, options)
     if small is not None:
-        _write(output or Path(f"schedule-{seed}.json"), steps.encode(small.schedule))
+        _write(_kept(small.schedule, output), steps.encode(small.schedule))
     return small
 
 
+def _kept(schedule: steps.Schedule, output: Path | None) -> Path:
+    """The file of a run that was made small."""
+    return output or Path(f"schedule-{schedule.seed}.json")
+
+
 def _replay(path: Path, ledger: Path | None, json: bool) -> int:
-    try:
-        schedule = steps.decode(path.read_bytes())
-    except OSError as error:
-        raise Failed(f"{path} cannot be read: {error.strerror or error}") from error
-    except msgspec.MsgspecError as error:
-        raise Failed(f"{path} is no schedule: {error}") from error
+    schedule = read_schedule(path)
     run = replay(schedule, ledger=ledger is not None)
     result = run.go()
     if ledger is not None:
@@ -227,7 +232,7 @@ def _write(path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise Failed(f"{path} cannot be written: {error.strerror or error}") from error
+        usage(f"{path} cannot be written: {error.strerror or error}")
 
 
 def _tell(tally: Tally, seconds: float, options: Options, small: Shrunk | None, output: Path | None) -> None:
@@ -238,10 +243,11 @@ def _tell(tally: Tally, seconds: float, options: Options, small: Shrunk | None, 
         say(f"and {len(tally.failures) - 10:,} more")
     if small is not None:
         before, after = small.steps_before, len(small.schedule.plan.steps)
-        path = output or Path(f"schedule-{small.schedule.seed}.json")
+        path = _kept(small.schedule, output)
         tries = f", {small.runs} tries" if small.runs else ""
         say(f"seed {small.schedule.seed} made small: {before} steps to {after}{tries}")
         say(f"  again: epoka simulate --schedule {path}")
+        say(f"  told:  epoka scenario run {path}")
     faults = sum(tally.faults.values())
     say(
         f"{plural(tally.schedules, 'schedule')}, {len(tally.failures):,} failed; "
@@ -263,7 +269,9 @@ def _tell_failure(result: Result) -> None:
         say(f"  {violation.story}")
 
 
-def _plain(tally: Tally, seconds: float, options: Options, small: Shrunk | None) -> dict[str, object]:
+def _plain(
+    tally: Tally, seconds: float, options: Options, small: Shrunk | None, output: Path | None
+) -> dict[str, object]:
     return {
         "schedules": tally.schedules,
         "failed": len(tally.failures),
@@ -284,7 +292,14 @@ def _plain(tally: Tally, seconds: float, options: Options, small: Shrunk | None)
             }
             for result in tally.failures
         ],
-        "shrunk": None if small is None else msgspec.to_builtins(small.schedule),
+        "shrunk": None
+        if small is None
+        else {
+            "file": str(_kept(small.schedule, output)),
+            "steps_before": small.steps_before,
+            "steps_after": len(small.schedule.plan.steps),
+            "schedule": msgspec.to_builtins(small.schedule),
+        },
     }
 
 

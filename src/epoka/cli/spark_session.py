@@ -1,10 +1,9 @@
-"""What commands that run on Spark share: the session, a progress bar, and how a failure is told."""
+"""What commands that run on Spark share: the session, and how a failure is told."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,19 +63,10 @@ def _reason(error: Exception) -> str:
     return (told or thrown or lines or [type(error).__name__])[0]
 
 
-def not_installed() -> Failed:
-    return Failed("the pipeline is not installed: `pip install 'epoka[spark]'`")
-
-
 @contextlib.contextmanager
-def bar(what: str) -> Iterator[Any]:
-    """A progress bar where a person looks, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _all: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task(what)
-        yield lambda done, every: progress.update(task, completed=done, total=every)
+def installed() -> Iterator[None]:
+    """What is imported here is there only with the extra; Failed says so where it is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise Failed("the pipeline is not installed: `pip install 'epoka[spark]'`") from error

@@ -119,9 +119,10 @@ def create_topic(
             {
                 "name": name,
                 "created": not existed,
-                "topic_id": _kafka_id(result.topic_id),
-                "partitions": result.num_partitions,
-                "replicas": result.replication_factor,
+                # A topic that was there, or an older broker, says nothing of these.
+                "topic_id": _kafka_id(result.topic_id) if result.topic_id.int else None,
+                "partitions": result.num_partitions if result.num_partitions > 0 else None,
+                "replicas": result.replication_factor if result.replication_factor > 0 else None,
             }
         )
     elif existed:
@@ -207,8 +208,11 @@ def describe_topic(
             told.append((topic, own, shown))
     if json:
         values = [_as_json(*each) for each in told]
-        one = name is not None and len(values) == 1 and values[0]["name"] == name
-        say_json(values[0] if one else values)
+        if name is not None and [each.name for each in topics] == [name]:
+            # The topic itself, whether a filter has left anything of it or not.
+            say_json(values[0] if values else _as_json(topics[0], settings[name][0], ()))
+        else:
+            say_json(values)
     elif filters:
         _partitions_table([(topic.name, each) for topic, _, shown in told for each in shown])
     else:

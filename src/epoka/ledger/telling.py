@@ -24,12 +24,17 @@ def sentence(event: LedgerEvent) -> str:
 
 def line(event: LedgerEvent, *, since_ms: int | None = None) -> str:
     """One event as a line of a list, with its time (or the time that has passed since) and its writer."""
-    if since_ms is None:
-        when = datetime.fromtimestamp(event.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    else:
-        when = f"{(event.time_ms - since_ms) / 1000:+8.3f} s"
+    when = moment(event.time_ms) if since_ms is None else f"{(event.time_ms - since_ms) / 1000:+8.3f} s"
     who = f"node {event.node:<4}" if event.node >= 0 else "outside  "
     return f"{when}  {who} {sentence(event)}"
+
+
+def moment(time_ms: int) -> str:
+    """A time as a date; as the number that it is where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"
 
 
 def _partition(event: LedgerEvent) -> str:

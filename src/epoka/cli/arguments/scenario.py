@@ -6,7 +6,11 @@ from epoka.cli.commands import Command, Parser
 
 
 def _run(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", help="which one; `epoka scenario list` has the names")
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="which one; `epoka scenario list` has the names. Or the .json file of a schedule",
+    )
     parser.add_argument(
         "--without-rule", action="store_true", help="switch its rule off and watch the harm appear"
     )
@@ -20,6 +24,7 @@ VERBS = (
         "Play a document's story on the real cores.",
         "epoka.cli.scenario:run",
         _run,
-        more="Exit code 0 when it ends as its story says: safe with the rule, harmed without it.",
+        more="Exit code 0 when it ends as its story says: safe with the rule, harmed without it.\n"
+        "The story of a file that `epoka simulate --shrink` wrote is what was violated.",
     ),
 )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from epoka.cli.arguments.common import add_rules, path
+from epoka.cli.arguments.common import add_rules, at_least, path
 from epoka.cli.commands import Command, Parser
 
 
 def _simulate(parser: Parser) -> None:
     parser.add_argument("--seeds", metavar="A:B", help="from A up to, not including B; or a single one")
     parser.add_argument("--schedule", type=path, metavar="FILE", help="repeat the run in this file instead")
-    parser.add_argument("--mode", choices=("log", "zookeeper"), default="log", help="where state lives")
+    parser.add_argument("--mode", choices=("log", "zookeeper"), help="where state lives (default: log)")
     add_rules(parser)
     parser.add_argument("--shrink", action="store_true", help="make the first failing run small, and keep it")
     parser.add_argument(
         "--output", type=path, metavar="FILE", help="where --shrink writes (default: schedule-SEED.json)"
     )
     parser.add_argument("--ledger", type=path, metavar="FILE", help="write the ledger of a single run here")
-    parser.add_argument("--processes", type=int, metavar="N", help="how many (default: one a core)")
+    parser.add_argument("--processes", type=at_least(1), metavar="N", help="how many (default: one a core)")
     parser.add_argument(
         "--spark",
         dest="master",

@@ -7,12 +7,26 @@ import argparse
 from epoka.cli.arguments.common import add_cluster, add_setting
 from epoka.cli.commands import Command, Parser
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class _Once(argparse.Action):
+    """Takes a name that may be said in two ways, but not two names."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        if getattr(namespace, self.dest, None) not in (None, values):
+            parser.error(f"two {self.metavar}s: {getattr(namespace, self.dest)!r} and {values!r}; give one")
+        setattr(namespace, self.dest, values)
+
 
 def _topic(parser: Parser, dest: str = "name", metavar: str = "TOPIC") -> None:
     # Whoever comes from kafka-topics.sh writes --topic; the plain word means the same.
     parser.set_defaults(**{dest: None})
-    parser.add_argument(dest, nargs="?", default=argparse.SUPPRESS, metavar=metavar)
-    parser.add_argument("--topic", dest=dest, default=argparse.SUPPRESS, metavar=metavar, help="the same")
+    once: dict[str, Any] = {"action": _Once, "default": argparse.SUPPRESS, "metavar": metavar}
+    parser.add_argument(dest, nargs="?", **once)
+    parser.add_argument("--topic", dest=dest, help="the same", **once)
 
 
 def _list(parser: Parser) -> None:
