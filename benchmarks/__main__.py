@@ -79,17 +79,38 @@ def _simulator() -> list[Figure]:
     return simulator.measure()
 
 
+def _mutants() -> list[Figure]:
+    from benchmarks import mutants
+
+    return mutants.measure()
+
+
+def _twice() -> list[Figure]:
+    from benchmarks import twice
+
+    return twice.measure()
+
+
+def _campaign() -> list[Figure]:
+    from benchmarks import campaign
+
+    return campaign.measure()
+
+
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
+    "campaign": _campaign,
     "codec": _codec,
     "command_line": _command_line,
     "dashboard": _dashboard,
     "fixture": _fixture,
     "fleet": _fleet,
     "log_mode": _log_mode,
+    "mutants": _mutants,
     "produce_consume": _produce_consume,
     "spark": _spark,
     "simulator": _simulator,
     "startup": _startup,
+    "twice": _twice,
     "zookeeper_mode": _zookeeper_mode,
 }
 

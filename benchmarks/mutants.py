@@ -7,7 +7,7 @@ measurement that was stopped goes on where it was. ">n" is "not within n schedul
 In the swarm most schedules never ask much of a rule. One in which a rule refuses nothing is the same schedule
 without it, so of rules that are off only the others are run again; that leaves the figures as they are.
 
-Long: not part of `make bench`.
+Long: `make bench` has a short form of it, one range of aimed schedules (`measure`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from unittest import mock
 
 import msgspec
 
+from benchmarks.figures import Figure
 from epoka.fencing import Rules, Verdict
 from epoka.sim.mutants import MUTANTS, Mutant
 from epoka.sim.runner import Options, run
@@ -32,6 +33,7 @@ from epoka.sim.runner import Options, run
 APART: Final = 1_000_000
 """Between two ranges of seeds. Profiles were tried out on seeds below 1,000."""
 PIECE: Final = 25
+SHORT_LIMIT: Final = 100
 AIM: Final = 1_000
 AIMED, UNIFORM = "aimed", "uniform"
 NOT_ONLY_REFUSALS: Final = frozenset({"registry.bounce", "heartbeat.session"})
@@ -253,6 +255,24 @@ def table(measured: Measurement) -> str:
             f"| `{row['name']}` | {row['document']} | {row['mode']} | {row['profile']} | {figures} |"
         )
     return "\n".join(lines)
+
+
+def measure() -> list[Figure]:
+    """The short form: one range, aimed; every missing rule is to be noticed in it."""
+    measured = Measurement(open_mutants([]), 1, {AIMED: SHORT_LIMIT}, None)
+    measured.go(os.cpu_count() or 1, None)
+    noticed = sorted(each.noticed for each in measured.seen.values() if each.noticed is not None)
+    every = len(measured.seen)
+    about = f"missing rules noticed in {SHORT_LIMIT} aimed schedules"
+    figures = [
+        Figure(about, "rules", len(noticed), "all", every, len(noticed) / every, 1.0, at_most=False),
+    ]
+    for way, which in (("median", len(noticed) // 2), ("worst", len(noticed) - 1)) if noticed else ():
+        count = noticed[which]
+        figures.append(
+            Figure(f"a missing rule until noticed, {way}", "schedules", count, "aim", AIM, count / AIM, 1.0)
+        )
+    return figures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
