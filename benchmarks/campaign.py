@@ -36,6 +36,8 @@ FIRST_SEED: Final = 1_000_000
 PIECE: Final = 5_000
 AIMED_PIECE: Final = 500
 MODES: Final = ("log", "zookeeper")
+KEPT: Final = Path(__file__).with_name("campaign.jsonl")
+"""What has been done with the code as it is, for the next sitting to go on; other code begins another."""
 SHORT: Final = {"log": 240, "zookeeper": 120}
 SHORT_AIMED: Final = 1
 """Of every profile in every mode."""
@@ -189,7 +191,7 @@ def measure() -> list[Figure]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.campaign", description=__doc__)
     parser.add_argument("--schedules", type=int, default=1_000_000)
-    parser.add_argument("--keep", type=Path, default=Path("build/campaign.jsonl"), help="what is done of it")
+    parser.add_argument("--keep", type=Path, default=KEPT, help="what is done of it")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no piece after so long")
     parser.add_argument(
         "--processes", type=int, default=os.cpu_count() or 1, help="how many; all cores unless given"
