@@ -7,6 +7,7 @@ import pty
 import select
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,13 +33,14 @@ KEPT = Path(__file__).parent.parent / "sim" / "schedules"
 
 @contextmanager
 def asking() -> Iterator[set[str]]:
-    """The names of all rules that somebody asks meanwhile."""
+    """The names of all rules that are asked meanwhile, in this thread: others may hold whole clusters."""
     asked: set[str] = set()
-    ask = Rules.ask
+    ask, here = Rules.ask, threading.get_ident()
 
     def noted(self: Rules, *about: Any, **more: Any) -> Verdict:
         verdict = ask(self, *about, **more)
-        asked.add(verdict.rule)
+        if threading.get_ident() == here:
+            asked.add(verdict.rule)
         return verdict
 
     with mock.patch.object(Rules, "ask", noted):
