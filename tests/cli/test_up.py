@@ -227,7 +227,7 @@ class TestCommands:
         """From the files and from the topic; what somebody did is in the files only."""
         create = ("topic", "create", "asked-about", "--replica-assignment", "1:2")
         assert ask(*create, "--config", "min.insync.replicas=2").code == 0
-        assert ask("why", "produce", "asked-about").code == 0
+        wait_until(lambda: ask("why", "produce", "asked-about").code == 0, "the topic in the ledger")
         assert ask("node", "kill", "1").code == 0
         wait_until(lambda: "is fenced" in ask("why", "broker", "1").out, "the death in the ledger")
         fenced = ask("why", "broker", "1")
