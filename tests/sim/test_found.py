@@ -281,7 +281,8 @@ def test_a_follower_whose_last_epoch_has_not_begun_cuts_it_off() -> None:
 
 @pytest.mark.xfail(strict=True, reason="open: docs/track-record.md")
 def test_a_broker_that_knows_a_topic_by_its_name_alone_deletes_no_log() -> None:
-    """A broker that starts cut off from the ensemble is told to follow before it knows the topic's id. It takes
-    its own log, which has the id, for one of an earlier topic (zookeeper mode, isolation, seed 1000499)."""
+    """A broker that starts cut off from the ensemble is told of its role before it knows the topic's id. It
+    takes its own log, which has the id, for one of an earlier topic (zookeeper mode, isolation, seed
+    1000499)."""
     schedule = steps.decode((FOUND / "log-deleted-by-name.json").read_bytes())
     assert replay(schedule).go().ok
