@@ -279,7 +279,6 @@ def test_a_follower_whose_last_epoch_has_not_begun_cuts_it_off() -> None:
     assert client.log_of(world, 3, "t") == [b"one"]
 
 
-@pytest.mark.xfail(strict=True, reason="open: docs/track-record.md")
 def test_a_broker_that_knows_a_topic_by_its_name_alone_deletes_no_log() -> None:
     """A broker that starts cut off from the ensemble is told of its role before it knows the topic's id. It
     takes its own log, which has the id, for one of an earlier topic (zookeeper mode, isolation, seed

@@ -102,7 +102,7 @@ class ControlFeed:
             if error != ErrorCode.NONE:
                 continue
             topic = self.core.image.topic(name)
-            if topic is None and self.core.image.level >= FeatureLevel.ELIGIBLE_ISR:
+            if topic is None and self._has_an_id(name, row.partition_index):
                 self._without_id.setdefault(name, {})[row.partition_index] = state
                 continue
             topic = topic or self._add_topic(name, derived_topic_id(name))
@@ -111,6 +111,14 @@ class ControlFeed:
         delta = self._collected()
         self.core.apply(msgspec.structs.replace(delta, changed_partitions=tuple(roles)), now)
         return errors
+
+    def _has_an_id(self, name: str, index: int) -> bool:
+        """Topics have ids from `eligible-isr` on. A broker that has not read the level yet may have a log
+        that knows better: by the name alone it would be taken for that of an earlier topic, and deleted."""
+        log = self.core.replicas.logs.logs.get((name, index))
+        return self.core.image.level >= FeatureLevel.ELIGIBLE_ISR or (
+            log is not None and log.topic_id not in (None, derived_topic_id(name))
+        )
 
     def _judge(self, name: str, index: int, state: PartitionState, now: int) -> ErrorCode:
         core = self.core
