@@ -1,4 +1,4 @@
-"""`python -m benchmarks [name ...] [--json]`: measure, print one table, exit 1 when an aim was missed."""
+"""`python -m benchmarks [name ...] [--json]`: print one table, exit 1 when a binding aim is missed."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(msgspec.json.encode(rows).decode())
     else:
         Console().print(table(figures))
-    return 1 if any(figure.met is False for figure in figures) else 0
+    return 1 if any(figure.met is False and figure.binding for figure in figures) else 0
 
 
 def table(figures: list[Figure]) -> Table:
@@ -155,7 +155,7 @@ def table(figures: list[Figure]) -> Table:
             f"{figure.peer_name} {figure.peer:.3g}",
             _ratio(figure),
             aim,
-            {None: "", True: "yes", False: "NO"}[figure.met],
+            {None: "", True: "yes", False: "NO" if figure.binding else "no, as known"}[figure.met],
         )
     return drawn
 

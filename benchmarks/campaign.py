@@ -1,10 +1,13 @@
 """`python -m benchmarks.campaign`: very many schedules, over as many sittings as it takes.
 
-Every piece that is done is a line of the file; the next call goes on behind the last one. The first line
+Every piece that is done is a line of the file; the next call goes on with what is missing. The first line
 tells of which code: the digest of every module that takes part in a simulation. Other code is another
-campaign, and is refused the file. Six of ten schedules are of log mode, three of zookeeper mode, and one aims
-at a rule: every profile in both modes in turn. Exit code 1 when anything was violated. Long: `make bench` has
-a short form of it (`measure`), which keeps no file.
+campaign, and is refused the file; another Python is not, since schedules are the same in each
+(`benchmarks.twice`), and every line names its own.
+
+Six of ten schedules are of log mode, three of zookeeper mode, and one aims at a rule: every profile in both
+modes in turn. Exit code 1 when anything was violated. Long: `make bench` has a short form of it (`measure`),
+which keeps no file.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ import os
 import platform
 import sys
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cache
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +49,6 @@ SHORT_AIMED: Final = 1
 
 class Code(msgspec.Struct, frozen=True):
     digest: str
-    python: str
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -66,6 +69,7 @@ class Piece(msgspec.Struct, frozen=True):
 class Done(msgspec.Struct):
     piece: Piece
     tally: Tally
+    python: str
 
 
 @cache
@@ -76,7 +80,7 @@ def code() -> Code:
         file = getattr(sys.modules[name], "__file__", None)
         if name.startswith("epoka.") and not name.startswith("epoka.cli") and file:
             digest.update(name.encode() + b"\0" + Path(file).read_bytes())
-    return Code(digest.hexdigest()[:16], platform.python_version())
+    return Code(digest.hexdigest()[:16])
 
 
 def pieces(schedules: int) -> Iterator[Piece]:
@@ -106,12 +110,18 @@ def pieces(schedules: int) -> Iterator[Piece]:
             count -= size
 
 
-def sitting(file: Path, schedules: int, processes: int, until: float) -> list[Done]:
-    """Go on with a campaign until it is done or its time is up; all that is done of it."""
+def sitting(file: Path, schedules: int, first: int, processes: int, until: float) -> list[Done]:
+    """Go on with a campaign until it is done or its time is up; all that is done of it.
+
+    It begins at the piece that `first` schedules are before, and what is before that comes last.
+    """
     done, plan = _read(file), list(pieces(schedules))
-    if [each.piece for each in done] != plan[: len(done)]:
-        sys.exit(f"{file} holds pieces of another plan: what is between them would never be run")
-    left = plan[len(done) :]
+    known = {each.piece for each in done}
+    if not known.issubset(plan):
+        sys.exit(f"{file} holds pieces of another plan")
+    before = list(accumulate((each.last - each.first for each in plan), initial=0))
+    start = bisect_left(before, first, hi=len(plan))
+    left = [piece for piece in plan[start:] + plan[:start] if piece not in known]
     results = spread([work for piece in left for work in piece.work], processes)
     with file.open("ab") as kept, closing(results):
         if not kept.tell():
@@ -122,7 +132,7 @@ def sitting(file: Path, schedules: int, processes: int, until: float) -> list[Do
             tally = Tally()
             for worked in islice(results, len(piece.work)):
                 tally.add(*worked)
-            done.append(Done(piece, tally))
+            done.append(Done(piece, tally, platform.python_version()))
             kept.write(msgspec.json.encode(done[-1]) + b"\n")
             kept.flush()
             ran = sum(each.tally.schedules for each in done)
@@ -138,12 +148,15 @@ def _read(file: Path) -> list[Done]:
     head, *lines = file.read_bytes().splitlines()
     begun, here = msgspec.json.decode(head, type=Code), code()
     if begun != here:
-        sys.exit(f"{file} was begun with {begun}, and this is {here}: begin another file")
+        sys.exit(
+            f"{file} is of the code {begun.digest}, and this is {here.digest}: "
+            "remove it, or name another file with --keep"
+        )
     return [msgspec.json.decode(line, type=Done) for line in lines]
 
 
 def tell(done: Sequence[Done]) -> None:
-    print(f"code {code().digest}, Python {code().python}\n")
+    print(f"code {code().digest}, Python {', '.join(sorted({each.python for each in done}))}\n")
     print("| mode | profile | schedules | failed | events | faults | acknowledged | exceptions |")
     print("|---|---|---|---|---|---|---|---|")
     faults: Counter[str] = Counter()
@@ -191,13 +204,17 @@ def measure() -> list[Figure]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.campaign", description=__doc__)
     parser.add_argument("--schedules", type=int, default=1_000_000)
+    parser.add_argument(
+        "--first", type=int, default=0, metavar="N", help="put N schedules off until all others have run"
+    )
     parser.add_argument("--keep", type=Path, default=KEPT, help="what is done of it")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no piece after so long")
     parser.add_argument(
         "--processes", type=int, default=os.cpu_count() or 1, help="how many; all cores unless given"
     )
     given = parser.parse_args(arguments)
-    done = sitting(given.keep, given.schedules, given.processes, time.monotonic() + 60 * given.minutes)
+    until = time.monotonic() + 60 * given.minutes
+    done = sitting(given.keep, given.schedules, given.first, given.processes, until)
     tell(done)
     return 1 if any(each.tally.failures for each in done) else 0
 

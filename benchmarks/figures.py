@@ -23,6 +23,8 @@ class Figure(msgspec.Struct, frozen=True):
     """Whether the ratio should stay below the aim, or reach it."""
     spread: tuple[float, float] | None = None
     """The lowest and the highest ratio of a round, where rounds were compared one by one."""
+    binding: bool = True
+    """Whether to miss the aim is a failure. One that is known to be out of reach is told, and no more."""
 
     @property
     def met(self) -> bool | None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import campaign, mutants, simulator, twice
-from benchmarks.__main__ import BENCHMARKS
+from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.figures import Figure
 from epoka.sim.checkers import Violation
 from epoka.sim.mutants import MUTANTS
 from epoka.sim.runner import Options, Result
@@ -100,6 +101,16 @@ def test_a_violated_schedule_of_the_short_campaign_misses_the_aim(
 
 def test_all_of_them_are_part_of_the_bench() -> None:
     assert {"campaign", "mutants", "simulator", "twice"} <= set(BENCHMARKS)
+
+
+@pytest.mark.parametrize(("binding", "code", "told"), [(True, 1, "NO"), (False, 0, "no, as known")])
+def test_an_aim_that_is_out_of_reach_is_told_and_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], binding: bool, code: int, told: str
+) -> None:
+    missed = Figure("planted", "1/s", 1.0, "aim", 2.0, 0.5, 1.0, at_most=False, binding=binding)
+    monkeypatch.setitem(BENCHMARKS, "simulator", lambda: [missed])
+    assert main(["simulator"]) == code
+    assert told in capsys.readouterr().out
 
 
 def test_decisions_of_an_ambush_count_too() -> None:

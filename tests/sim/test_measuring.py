@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from benchmarks import campaign
 from benchmarks.mutants import AIMED, PIECE, UNIFORM, Measurement, Piece, Seen, open_mutants, told
 from benchmarks.twice import compare
 from benchmarks.twice import main as twice
+from epoka.sim.fleet import Work, Worked
 from epoka.sim.mutants import MUTANTS
 from epoka.sim.runner import Options
 
@@ -85,18 +88,41 @@ def test_a_campaign_goes_on_where_it_was_and_not_with_other_code(
     call = ["--keep", str(file), "--processes", "1"]
     assert campaign.main([*call, "--schedules", "6"]) == 0
     before = file.read_bytes()
+    python = platform.python_version()
+    monkeypatch.setattr(platform, "python_version", lambda: "3.99.0")
     assert campaign.main([*call, "--schedules", "30"]) == 0
     assert file.read_bytes().startswith(before)
     told = capsys.readouterr().out
+    assert f"Python {python}, 3.99.0" in told
     assert "| log | swarm | 18 | 0 |" in told and "| zookeeper | swarm | 9 | 0 |" in told
     assert "| log | every other | 3 | 0 |" in told and "| both | all | 30 | 0 |" in told
     assert campaign.main([*call, "--schedules", "60", "--minutes", "0"]) == 0
     assert "| both | all | 30 | 0 |" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="another plan"):
         campaign.main([*call, "--schedules", "5"])
-    monkeypatch.setattr(campaign, "code", lambda: campaign.Code("another", "3.11"))
-    with pytest.raises(SystemExit, match="begin another file"):
+    monkeypatch.setattr(campaign, "code", lambda: campaign.Code("another"))
+    with pytest.raises(SystemExit, match="and this is another: remove it, or name another file"):
         campaign.main(call)
+
+
+def test_a_campaign_may_begin_anywhere_and_comes_to_the_same_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign, "PIECE", 1)
+    ran: list[range] = []
+
+    def spread(pieces: list[Work], workers: int) -> Iterator[Worked]:
+        for seeds, _ in pieces:
+            ran.append(seeds)
+            yield [], 0.0
+
+    monkeypatch.setattr(campaign, "spread", spread)
+    call = ["--keep", str(tmp_path / "c"), "--schedules", "4"]
+    assert campaign.main([*call, "--first", "3"]) == 0
+    first = [each.first for each in campaign.pieces(4)]
+    assert [each.start for each in ran] == [*first[3:], *first[:3]]
+    assert campaign.main(call) == 0
+    assert len(ran) == 4
 
 
 def test_the_pieces_of_a_campaign_never_meet_and_a_longer_one_begins_as_a_shorter() -> None:
