@@ -40,3 +40,15 @@ def test_a_call_may_cancel_another_that_is_due_with_it():
     deadlines.at(5, lambda now: second.cancel())
     deadlines.run(10)
     assert ran == []
+
+
+def test_what_was_cancelled_is_not_kept_until_its_time():
+    """A producer that would wait for weeks is answered within a millisecond, and asks again."""
+    deadlines, ran = Deadlines(), []
+    for each in range(0, 6_000, 2):
+        deadlines.at(each, lambda now, each=each: ran.append(each))
+    for _ in range(20_000):
+        deadlines.at(2**31, lambda now: ran.append(now)).cancel()
+    assert len(deadlines.heap) < 10_000
+    deadlines.run(2**31)
+    assert ran == list(range(0, 6_000, 2))

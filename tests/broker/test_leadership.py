@@ -224,6 +224,28 @@ def test_only_newer_metadata_is_adopted(partition_epoch, taken):
     assert of.isr == ((1,) if taken else (1, 2, 3))
 
 
+def test_replicas_are_adopted_though_an_answer_has_told_of_their_partition_epoch():
+    """An answer says nothing of replicas; metadata of the same partition epoch does."""
+    of = leadership()
+    assert of.propose_shrink(10, 60_000, 500, 81)
+    assert of.pending is not None
+    assert of.settle(of.pending, ErrorCode.NONE, 4, 6, (1, 2)).committed
+    assert of.adopt(6, (1, 2, 3, 4), (1, 2), 2_000)
+    assert (of.replicas, of.isr, sorted(of.followers)) == ((1, 2, 3, 4), (1, 2), [2, 3, 4])
+    assert not of.adopt(6, (1, 2, 3, 4), (1, 2), 2_000)
+
+
+def test_what_was_proposed_behind_that_answer_stays_pending_unless_it_names_no_replica():
+    of = leadership(isr=(1, 2))
+    of.followers[3].fetched(83, 10, 10, 1_500, 0)
+    assert of.propose_join(of.followers[3], 10, 0, lambda follower: True, 81)
+    proposal = of.pending
+    assert of.adopt(5, (1, 2, 3, 4), (1, 2), 2_000)
+    assert of.pending is proposal
+    assert of.adopt(5, (1, 2, 4), (1, 2), 2_000)
+    assert of.pending is None
+
+
 def test_a_reassignment_keeps_what_is_known_of_the_staying_followers():
     of = leadership()
     of.followers[2].fetched(82, 7, 10, 1_500)

@@ -229,3 +229,19 @@ def test_a_leader_that_goes_on_refusing_is_asked_less_and_less_often():
     assert pauses == sorted(pauses)
     assert pauses[0] <= 15
     assert 200 <= pauses[-1] <= 205
+
+
+def test_a_partition_whose_batches_are_large_has_its_turn_though_another_one_is_always_busy():
+    """Only what comes first in an answer may be larger than the limit, and the busy one always came first."""
+    world = World(2, replica_fetch_max_bytes=500)
+    create_topic(world, "large", assignment=(1, 2))
+    create_topic(world, "busy", assignment=(1, 2))
+    world.run(1_000)
+    answers = []
+    for step in range(100):
+        producing(world, 1, "busy", b"a", acks=1)
+        if step == 10:
+            answers = producing(world, 1, "large", b"x" * 1_000)
+        world.run(1)
+    assert produced(answers).error_code == ErrorCode.NONE
+    assert world.partition("large").isr == (1, 2)

@@ -7,8 +7,18 @@ from uuid import UUID
 
 import pytest
 
-from epoka.model.events import Disconnected, Hangup, Peer, Registered, Report, Request, Respond, StorageFailed
-from epoka.model.levels import FeatureLevel
+from epoka.model.events import (
+    Disconnected,
+    Hangup,
+    Peer,
+    Registered,
+    Report,
+    Request,
+    Respond,
+    SettingsRead,
+    StorageFailed,
+)
+from epoka.model.levels import HIGHEST, FeatureLevel
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import alter_partition_reassignments as reassignments
 from epoka.wire.messages import create_topics, delete_topics
@@ -277,6 +287,96 @@ def test_a_topic_made_again_keeps_settings_that_came_before_it():
     assert world.broker(3).replicas.by_name["orders", 0].min_isr == 2
 
 
+def create_from_afar(world: ZkWorld, name: str, *replicas: int) -> None:
+    """A topic that asks for two in-sync replicas, of whichever brokers, made by asking the second one."""
+    topic = create_topics.CreatableTopic(
+        name=name,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=(create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=replicas),),
+        configs=(create_topics.CreatableTopicConfig(name="min.insync.replicas", value="2"),),
+    )
+    assert world.call(2, create_topics.CreateTopicsRequest(topics=(topic,)), 7).topics[0].error_code == 0
+    world.run(50)
+
+
+@pytest.mark.parametrize("level", [FeatureLevel.GENERATIONS, FeatureLevel.SHARED_UPDATES, HIGHEST])
+class TestSettingsOfANewTopic:
+    """They do not come with the role, so the broker reads them before it makes the log."""
+
+    def test_no_log_is_made_before_they_are_read(self, level):
+        world = ZkWorld(level=level)
+        world.deaf = {1}
+        create_from_afar(world, "orders", 1, 2, 3)
+        replicas = world.broker(1).replicas
+        assert ("orders", 0) not in replicas.by_name and ("orders", 0) not in replicas.logs.logs
+        world.deaf.clear()
+        world.run_until(lambda: leads(world, 1, "orders"))
+        assert replicas.by_name["orders", 0].min_isr == 2
+
+    def test_what_was_read_before_the_role_was_given_is_not_enough(self, level):
+        world = ZkWorld(level=level)
+        world.deaf = {1}
+        create_from_afar(world, "orders", 1, 2, 3)
+        world.nodes[1].core.handle(SettingsRead(int(level)), world.now)
+        assert ("orders", 0) not in world.broker(1).replicas.by_name
+
+    def test_a_log_that_is_there_is_taken_up_without_another_look(self, level):
+        world = ZkWorld(level=level)
+        create_topic(world, "orders", assignment=(1, 2, 3), min_insync_replicas="2")
+        world.run_until(lambda: follows(world, 3, "orders"))
+        world.crash(3)
+        world.deaf = {3}
+        world.start_broker(3)
+        world.run_until(lambda: follows(world, 3, "orders"))
+        assert world.broker(3).replicas.by_name["orders", 0].min_isr == 2
+
+    def test_a_role_that_is_taken_back_before_is_not_taken_up(self, level):
+        world = ZkWorld(level=level)
+        world.deaf = {3}
+        create_from_afar(world, "orders", 1, 2, 3)
+        request = delete_topics.DeleteTopicsRequest(topics=(delete_topics.DeleteTopicState(name="orders"),))
+        assert world.call(2, request, 6).responses[0].error_code == 0
+        world.run(50)
+        world.deaf.clear()
+        world.run(50)
+        replicas = world.broker(3).replicas
+        assert ("orders", 0) not in replicas.by_name and ("orders", 0) not in replicas.logs.logs
+
+
+def test_a_role_in_a_topic_of_former_times_is_not_taken_up_in_the_next_one_of_that_name():
+    """It waited for settings, and the controller that was to take it back was replaced."""
+
+    def create(*assignments: tuple[int, ...]) -> None:
+        topic = create_topics.CreatableTopic(
+            name="orders",
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=tuple(
+                create_topics.CreatableReplicaAssignment(partition_index=index, broker_ids=each)
+                for index, each in enumerate(assignments)
+            ),
+        )
+        assert world.call(2, create_topics.CreateTopicsRequest(topics=(topic,)), 7).topics[0].error_code == 0
+
+    world = ZkWorld()
+    world.deaf = {3}
+    create((1, 3), (1, 3))
+    world.run(50)
+    world.holding = lambda frm, to, message: frm == CONTROLLER and to == 3
+    request = delete_topics.DeleteTopicsRequest(topics=(delete_topics.DeleteTopicState(name="orders"),))
+    assert world.call(2, request, 6).responses[0].error_code == ErrorCode.NONE
+    create((1, 3))
+    world.nodes[CONTROLLER].alive = False
+    world.held, world.holding = [], None
+    world.start_controller()
+    world.run(500)
+    world.deaf.clear()
+    world.run_until(lambda: follows(world, 3, "orders"))
+    assert world.broker(3).image.partition_count_of("orders") == 1
+    assert list(world.broker(3).replicas.logs.logs) == [("orders", 0)]
+
+
 def test_a_topic_made_again_is_heard_of_though_the_log_of_the_old_one_cannot_be_deleted():
     world = ZkWorld()
     create_topic(world, "orders", assignment=(1, 2, 3))
@@ -317,6 +417,33 @@ def test_a_broker_that_a_partition_was_taken_from_gives_it_up_though_nobody_tell
     world.start_controller()
     world.run_until(lambda: ("orders", 0) not in world.broker(3).replicas.by_name)
     assert ("orders", 0) not in world.broker(3).replicas.logs.logs
+
+
+@pytest.mark.parametrize("lost_with", ["controller", "session"])
+@pytest.mark.parametrize("level", [FeatureLevel.GENERATIONS, FeatureLevel.FETCH_EPOCHS])
+def test_a_topic_that_was_told_to_be_gone_is_given_up_though_no_stop_replica_comes(level, lost_with):
+    """Else its leader would serve it for good, and the next topic of that name from the log of this one."""
+    world = ZkWorld(level=level)
+    create_topic(world, "orders", assignment=(3, 1, 2))
+    write(world, 3, "orders", b"a")
+    world.run(600)
+    world.holding = lambda frm, to, message: to == 3 and isinstance(message, sr.StopReplicaRequest)
+    request = delete_topics.DeleteTopicsRequest(topics=(delete_topics.DeleteTopicState(name="orders"),))
+    assert world.call(1, request, 6).responses[0].error_code == ErrorCode.NONE
+    world.run_until(lambda: bool(world.held))
+    if lost_with == "controller":
+        world.nodes[CONTROLLER].alive = False
+        world.start_controller()
+    else:
+        world.expire(3)
+    world.held, world.holding = [], None
+    world.run(500)
+    assert ("orders", 0) not in world.broker(3).replicas.by_name
+    assert ("orders", 0) not in world.broker(3).replicas.logs.logs
+    create_topic(world, "orders", assignment=(3, 1, 2))
+    world.run_until(lambda: leads(world, 3, "orders"))
+    write(world, 3, "orders", b"b")
+    assert world.broker(3).replicas.by_name["orders", 0].log.end_offset == 1
 
 
 @pytest.mark.parametrize("level", [FeatureLevel.HEARTBEATS, FeatureLevel.SHARED_UPDATES])

@@ -2,9 +2,11 @@
 
 import pytest
 
+from epoka.controller import push
+from epoka.controller.config import ControllerConfig
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
-from epoka.wire.messages import delete_topics
+from epoka.wire.messages import create_topics, delete_topics
 from tests.broker.client import create_topic, write
 from tests.broker.zk_client import follows, leads, read
 from tests.broker.zk_world import ZkWorld
@@ -181,6 +183,29 @@ def test_a_controller_that_a_leader_overtook_looks_and_decides_again():
     assert world.controller.failed is None
 
 
+def test_a_leadership_does_not_go_back_to_a_replica_that_its_leader_has_just_taken_out_of_the_isr():
+    config = ControllerConfig(
+        initial_level=FeatureLevel.GENERATIONS,
+        session_timeout_ms=1_000,
+        leader_imbalance_check_interval_ms=20_000,
+    )
+    world = ZkWorld(level=FeatureLevel.GENERATIONS, controller=config)
+    create_topic(world, "orders", assignment=(3, 1, 2))
+    world.crash(3)
+    world.run_until(lambda: leads(world, 1, "orders"))
+    world.start_broker(3)
+    world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
+    world.deaf_to_isr_changes = True
+    world.isolate(1, 3)
+    assert write(world, 1, "orders", b"a").error_code == ErrorCode.NONE
+    assert sorted(world.partition("orders").isr) == [1, 2, 3], "the controller has not heard of it"
+    check_ms = world.controller._imbalance_check_ms
+    world.run_until(lambda: world.controller._imbalance_check_ms != check_ms)
+    check_invariants(world.controller.image)
+    assert world.partition("orders").leader == 1
+    assert read(world, 1, "orders") == [b"a"]
+
+
 @pytest.mark.parametrize("level", [FeatureLevel.ELIGIBLE_ISR, FeatureLevel.FETCH_EPOCHS], ids=str)
 def test_a_topic_made_anew_while_a_broker_was_away_shares_nothing_with_the_old_one(level):
     world = ZkWorld(level=level)
@@ -197,6 +222,39 @@ def test_a_topic_made_anew_while_a_broker_was_away_shares_nothing_with_the_old_o
     world.run_until(lambda: world.broker(3).lifecycle.serving())
     world.run(50)
     assert ("orders", 0) not in world.broker(3).replicas.logs.logs
+
+
+@every_level
+@pytest.mark.parametrize("assignment", [(1, 2, 3), (3, 2, 1)], ids=["as-follower", "as-leader"])
+def test_a_topic_made_anew_while_a_broker_fell_behind_is_taken_up(level, assignment, monkeypatch):
+    def make(name: str, *replicas: int) -> None:
+        placed = create_topics.CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)
+        topic = create_topics.CreatableTopic(
+            name=name, num_partitions=-1, replication_factor=-1, assignments=(placed,)
+        )
+        world.ask(-1, create_topics.CreateTopicsRequest(topics=(topic,)), 7, control=True)
+
+    monkeypatch.setattr(push, "MOST_QUEUED", 2)
+    world = ZkWorld(level=level)
+    create_topic(world, "orders", assignment=(1, 2, 3))
+    world.crash(1)
+    world.run_until(lambda: leads(world, 2, "orders"))
+    world.start_broker(1)
+    world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
+    world.run(50)
+    world.isolate(-1, 3)
+    make("first", 1, 2)
+    world.ask(-1, delete_topics.DeleteTopicsRequest(topic_names=("orders",)), 5, control=True)
+    make("second", 1, 2)
+    make("orders", *assignment)
+    channel = world.controller._push._channels[3]
+    assert channel.behind
+    world.heal()
+    world.run_until(lambda: not channel.behind and not channel.queue)
+    world.run_until(lambda: leads(world, assignment[0], "orders"))
+    world.run_until(lambda: sorted(world.partition("orders").isr) == [1, 2, 3])
+    assert write(world, assignment[0], "orders", b"new").error_code == ErrorCode.NONE
+    assert ends(world, "orders") == {1}
 
 
 def test_a_topic_deleted_in_the_last_days_of_a_controller_is_gone_under_the_next():

@@ -21,10 +21,12 @@ from epoka.log.directory import LogDirectory
 from epoka.log.store import MemoryStore
 from epoka.model.events import (
     CONTROLLER,
+    Coordinate,
     Effect,
     Exit,
     IsrChanged,
     IsrWritten,
+    ReadSettings,
     Register,
     Registered,
     RegistryChanged,
@@ -167,16 +169,24 @@ class ZkWorld(World):
         for effect in effects:
             if isinstance(effect, Register):
                 self._register(node, effect.version)
+            elif isinstance(effect, ReadSettings):
+                self._later(1, lambda asked=effect: self._read_settings_for(node, asked))
             elif isinstance(effect, WriteIsr):
                 answer = self.metadata_log.write_isr(effect)
                 self._later(1, lambda answer=answer: self._event(node, answer))
                 if not self.deaf_to_isr_changes:
                     self._later(1, lambda: self._event(self.nodes[CONTROLLER], IsrChanged()))
-        super()._perform(node, [each for each in effects if not isinstance(each, Register | WriteIsr)])
+        super()._perform(node, [each for each in effects if not isinstance(each, Coordinate)])
         if any(isinstance(each, Exit) for each in effects) and node.node_id != CONTROLLER:
             self._end_session(node)
         if self._settings is not None and node.node_id == CONTROLLER:
             self._publish_settings()
+
+    def _read_settings_for(self, node: Node, asked: ReadSettings) -> None:
+        if node.node_id in self.deaf:
+            self._later(1, lambda: self._read_settings_for(node, asked))
+        else:
+            self._event(node, SettingsRead(*self._read_settings(), asked.token))
 
     def _event(self, node: Node, event: Any) -> None:
         if node.alive and self.nodes.get(node.node_id) is node:

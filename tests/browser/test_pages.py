@@ -372,7 +372,8 @@ def test_the_past_is_scrubbed_by_slider_steps_and_keys(page: Any, cluster: Clust
     page.screenshot(path=str(PICTURES / "past.png"), full_page=True)
     # A click into the chart chooses a moment, and so does the slider by keyboard.
     stepped = moment(page)
-    box = page.locator(".past-chart svg").bounding_box()
+    # While the chart is drawn anew it is nowhere.
+    box = wait_until(page.locator(".past-chart svg").bounding_box, "a place of the chart")
     page.mouse.click(box["x"] + 95, box["y"] + 10)
     wait_until(lambda: moment(page) not in (stepped, ""), "the moment that was clicked")
     chosen = int(moment(page))

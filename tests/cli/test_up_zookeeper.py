@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from epoka.cluster.layout import read_cluster_file
 from tests.cli.commands import epoka, first_line, foreground, is_one_line
 from tests.cluster.records import read, write
 from tests.waiting import wait_until
@@ -70,15 +71,17 @@ def test_status_says_when_the_ensemble_has_no_majority(tmp_path: Path) -> None:
         assert not any(each.is_running() for each in everybody)
 
 
-def test_a_kept_cluster_goes_on_with_its_ensemble(tmp_path: Path) -> None:
+def test_a_kept_cluster_goes_on_as_it_was_with_its_ensemble(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     generations = []
-    for count in (0, 1):
-        with foreground(
-            "up", "--mode", "zookeeper", "--brokers", "1", "--port", "0", "--data", data
-        ) as process:
+    wanted = ("--mode", "zookeeper", "--brokers", "1", "--controllers", "2", "--zookeepers", "3")
+    for count, said in enumerate((wanted, ())):
+        with foreground("up", *said, "--port", "0", "--data", data) as process:
             found = re.match(r"ready bootstrap=(\S+)", first_line(process))
             assert found
+            assert len(servers(psutil.Process(process.pid))) == 3
+            known = read_cluster_file(Path(data))
+            assert known is not None and sorted(known.controllers) == [100, 101]
             generations.append(epoka("status", "--data", data, "--json").json["brokers"][0]["generation"])
             if count:
                 assert read(found[1], "kept", 1) == [b"a"]

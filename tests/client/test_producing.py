@@ -21,7 +21,7 @@ from epoka.client.settings import settings_from
 from epoka.cluster.cluster import Cluster
 from epoka.wire.error_codes import ErrorCode
 from tests.client.test_batching import strings
-from tests.client.topics import Topics
+from tests.client.topics import Topics, two_of_one_leader
 
 
 @pytest.fixture
@@ -84,6 +84,23 @@ def test_a_refusal_that_time_does_not_mend_is_told_at_once(client: ClusterClient
     writer.add(outgoing(name, [bytes(2000)]))
     with pytest.raises(Refused, match=rf"{name}-0 refused the records: .*\(MESSAGE_TOO_LARGE\)"):
         writer.flush()
+
+
+def test_what_the_same_answer_takes_is_acknowledged_whatever_it_refuses(
+    client: ClusterClient, topics: Topics
+) -> None:
+    name = topics.create(4, replicas=1, max_message_bytes="1000")
+    one, other = two_of_one_leader(client, name)
+    taken: list[int] = []
+    writer = BatchWriter(client, on_written=lambda each: taken.append(each.partition))
+    for partition, size in ((one, 2000), (other, 20)):
+        batch = outgoing(name, [bytes(size)])
+        batch.partition = partition
+        writer.add(batch)
+    with pytest.raises(Refused, match=rf"{name}-{one} refused"):
+        writer.flush()
+    assert taken == [other]
+    assert [(each.partition, each.first_offset) for each in writer.acknowledged()] == [(other, 0)]
 
 
 def test_a_batch_that_is_refused_for_good_may_be_given_other_bytes(

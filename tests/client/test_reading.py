@@ -66,6 +66,26 @@ def test_a_position_that_the_log_no_longer_holds_is_told_and_left(
     assert told == [f"{name}-0 holds offsets 4 to 10 and not 1; going on at 4"]
 
 
+def test_a_position_that_the_log_holds_again_is_kept(
+    client: ClusterClient, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log was cut below the position, and has grown beyond it before its end is asked for."""
+    name = topics.create()
+    topics.fill(name, [b"%d" % number for number in range(10)])
+    told: list[str] = []
+    reader = TopicReader(client, name, {0: 12}, committed=False, patience_ms=60_000, on_jump=told.append)
+    ask = client.offsets
+
+    def grown_meanwhile(wanted: dict[tuple[str, int], int]) -> object:
+        monkeypatch.setattr(client, "offsets", ask)
+        topics.fill(name, [b"%d" % number for number in range(10, 15)])
+        return ask(wanted)
+
+    monkeypatch.setattr(client, "offsets", grown_meanwhile)
+    assert read_to_the_end(reader) == {0: [b"12", b"13", b"14"]}
+    assert told == []
+
+
 def test_a_position_that_is_put_right_spoils_no_other_partition(
     client: ClusterClient, topics: Topics
 ) -> None:

@@ -78,22 +78,23 @@ def test_a_cluster_may_grow_but_not_shrink(planned: Plan, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("brokers", [1, 5])
 def test_what_is_left_open_is_as_before(planned: Plan, tmp_path: Path, brokers: int) -> None:
-    assert as_before(None, None, None, {}) == as_before(tmp_path / "none", None, None, {}) == (3, "log")
+    open_ = (None, None, None, {})
+    assert as_before(None, *open_) == as_before(tmp_path / "none", *open_) == (3, "log", 1)
     planned(brokers=brokers, data=tmp_path / "c").close()
-    assert as_before(tmp_path / "c", None, None, {}) == (brokers, "log")
-    assert as_before(str(tmp_path / "c"), 7, "zookeeper", {}) == (7, "zookeeper")
+    assert as_before(tmp_path / "c", *open_) == (brokers, "log", 1)
+    assert as_before(str(tmp_path / "c"), 7, "zookeeper", 2, {}) == (7, "zookeeper", 2)
 
 
 def test_a_cluster_in_an_ensemble_finds_it_again_or_says_that_it_does_not(
     planned: Plan, tmp_path: Path
 ) -> None:
-    planned(data=tmp_path / "own", mode="zookeeper", ensemble=unused_ensemble).close()
-    assert as_before(tmp_path / "own", None, None, {}) == (2, "zookeeper")
+    planned(data=tmp_path / "own", mode="zookeeper", controllers=3, ensemble=unused_ensemble).close()
+    assert as_before(tmp_path / "own", None, None, None, {}) == (2, "zookeeper", 3)
     connect = {"zookeeper.connect": "a:1"}
     planned(data=tmp_path / "c", mode="zookeeper", config=connect).close()
-    assert as_before(tmp_path / "c", None, None, connect) == (2, "zookeeper")
+    assert as_before(tmp_path / "c", None, None, None, connect) == (2, "zookeeper", 1)
     with pytest.raises(BadCluster, match=r"lives in the ensemble at a:1: say so with zookeeper\.connect"):
-        as_before(tmp_path / "c", None, None, {})
+        as_before(tmp_path / "c", None, None, None, {})
 
 
 def test_two_cannot_run_one_cluster(planned: Plan, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from epoka.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from epoka.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from epoka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopicPartitions
 from epoka.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -258,6 +259,16 @@ def test_a_new_replica_that_is_fenced_does_not_complete_the_move() -> None:
     assert office.propose("t", [1, 2]).error_code == ErrorCode.INELIGIBLE_REPLICA
     assert office.partition("t").reassigning
     check_invariants(office.image)
+
+
+def test_partitions_that_are_added_during_a_move_have_as_many_replicas_as_it_ends_with() -> None:
+    office = four()
+    office.create("t", [1, 2])
+    assert move(office, (3, 4)) == ErrorCode.NONE
+    wanted = CreatePartitionsTopic("t", 2)
+    (result,) = office.ask(CreatePartitionsRequest(topics=(wanted,)), 3).results
+    assert result.error_code == ErrorCode.NONE
+    assert len(office.partition("t", 1).replicas) == 2
 
 
 def test_moves_under_way_are_listed() -> None:

@@ -35,7 +35,14 @@ from epoka.model.registrations import Endpoint, Feature
 from epoka.wire import codec
 from epoka.wire.encoded import Encoded
 from epoka.wire.error_codes import ErrorCode
-from epoka.wire.messages import alter_partition, create_topics, delete_topics, isr_change
+from epoka.wire.messages import (
+    alter_partition,
+    controlled_shutdown,
+    create_topics,
+    delete_topics,
+    isr_change,
+    update_features,
+)
 from epoka.wire.messages import leader_and_isr as lai
 from epoka.wire.messages import stop_replica as sr
 from epoka.wire.messages import update_metadata as um
@@ -352,8 +359,9 @@ def test_a_broker_that_cannot_be_reached_does_not_fill_the_memory():
     assert len(told) == 2 * MOST_QUEUED + 1
 
 
-def test_a_broker_that_could_not_be_reached_hears_of_topics_that_ended():
-    desk = three()
+@pytest.mark.parametrize("climbs", [False, True])
+def test_a_broker_that_could_not_be_reached_hears_of_topics_that_ended(climbs):
+    desk = three(FeatureLevel.ELIGIBLE_ISR)
     desk.create("orders", 1, 2)
     desk.create("ended", 2)
     held = next(each for each in desk.open if each.to == 1)
@@ -365,6 +373,10 @@ def test_a_broker_that_could_not_be_reached_hears_of_topics_that_ended():
         desk.create(f"t{number}", 2)
     assert desk.core._push._channels[1].behind
     desk.ask(delete_topics.DeleteTopicsRequest(topic_names=("t1",)), 5)
+    if climbs:
+        update = update_features.FeatureUpdateKey(feature=FEATURE_NAME, max_version_level=5, upgrade_type=1)
+        desk.ask(update_features.UpdateFeaturesRequest(feature_updates=(update,)), 1)
+        assert desk.core.image.level is FeatureLevel.FETCH_EPOCHS
     desk.sent.clear()
     desk.answer_all()
     updates = [
@@ -584,6 +596,20 @@ class TestIsrChange:
         assert self.ask(desk, **about) is error
         assert desk.core.image.partition("orders", 0).isr == ((1, 2) if not error else (1, 2, 3))
 
+    @pytest.mark.parametrize("level", [FeatureLevel.HEARTBEATS, FeatureLevel.SHARED_UPDATES], ids=str)
+    def test_a_new_life_is_in_no_isr_that_the_one_before_was_taken_into_after_its_end(self, level):
+        """Its session ended while it went on fetching; then it ended, and came back with an empty disk."""
+        desk = three(level)
+        desk.create("orders", 1, 2, 3)
+        desk.registry(b1=100, b3=102)
+        leader_epoch = desk.core.image.partition("orders", 0).leader_epoch
+        assert self.ask(desk, (1, 3, 2), leader_epoch=leader_epoch) is ErrorCode.NONE
+        desk.registry(b1=100, b2=103, b3=102)
+        state = desk.core.image.partition("orders", 0)
+        assert (state.leader, state.isr) == (1, (1, 3))
+        late = self.ask(desk, (1, 3, 2), leader_epoch=leader_epoch)
+        assert late is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def test_results_have_no_names_and_stand_in_the_order_of_the_request(self):
         desk = three(FeatureLevel.HEARTBEATS)
         desk.create("orders", 1, 2, 3)
@@ -633,6 +659,25 @@ class TestAlterPartition:
         )
         other = self.propose(desk, (1, 3), 0)
         assert other.error_code == ErrorCode.INVALID_UPDATE_VERSION
+
+
+@pytest.mark.parametrize("level", [FeatureLevel.LEGACY, FeatureLevel.GENERATIONS], ids=str)
+def test_a_follower_that_stops_takes_no_leadership_from_one_who_stays_for_want_of_another(level):
+    def stop(broker: int, epoch: int) -> Any:
+        request = controlled_shutdown.ControlledShutdownRequest(broker_id=broker, broker_epoch=epoch)
+        answer = desk.ask(request, 2)
+        assert answer.error_code == ErrorCode.NONE
+        return [each.topic_name for each in answer.remaining_partitions]
+
+    desk = three(level)
+    desk.create("orders", 1, 2)
+    desk.registry(b1=100, b3=102)
+    desk.registry(b1=100, b2=103, b3=102)
+    assert desk.core.image.partition("orders", 0).isr == (1,)
+    assert stop(1, 100) == ["orders"]
+    assert stop(2, 103) == []
+    assert desk.core.image.partition("orders", 0).leader == 1
+    assert stop(1, 100) == ["orders"], "it was told that it still leads"
 
 
 def test_what_cannot_be_written_is_refused_and_the_controller_goes_on():

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from epoka.fencing import Rules
-from epoka.model.levels import FEATURE_NAME
+from epoka.model.levels import FEATURE_NAME, FeatureLevel
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.broker_registration import SupportedFeature
 from epoka.wire.messages.unregister_broker import UnregisterBrokerRequest
@@ -220,6 +220,17 @@ def test_unregistering_takes_the_broker_out_of_everything() -> None:
     assert office.image.broker(1) is None
     assert office.partition("t").isr == (2,)
     assert office.heartbeat(1, broker_epoch=1).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_who_was_taken_into_an_isr_while_unregistered_leaves_it_with_its_next_life() -> None:
+    office = Office(FeatureLevel.HEARTBEATS)
+    office.join(1, 2)
+    office.create("t", [1, 2])
+    office.ask(UnregisterBrokerRequest(broker_id=2))
+    assert office.propose("t", [1, 2], version=1).error_code == 0, "nothing forbids it at this level"
+    assert office.register(2, life=2).error_code == 0
+    assert office.partition("t").isr == (1,)
+    assert office.epoch(2) == office.image.offset
 
 
 def test_unregistering_an_unknown_broker_is_an_error() -> None:

@@ -101,6 +101,25 @@ def test_a_default_for_all_brokers_holds_for_elections() -> None:
     assert office.image.config(BROKER_RESOURCE, "") == {key: "true"}
 
 
+@pytest.mark.parametrize("resource", [TOPIC_RESOURCE, BROKER_RESOURCE], ids=["topic", "all-brokers"])
+def test_a_partition_without_a_leader_gets_one_when_unclean_elections_are_allowed(resource: int) -> None:
+    office = Office()
+    office.join(1, 2)
+    for topic in ("t", "u"):
+        office.create(topic, [1, 2])
+        office.propose(topic, [1])
+    office.fence(1)
+    assert office.partition("t").leader == office.partition("u").leader == -1
+    change = ("unclean.leader.election.enable", SET, "true")
+    name = "t" if resource == TOPIC_RESOURCE else ""
+    assert alter(office, change, resource=resource, name=name, validate_only=True) == ErrorCode.NONE
+    assert office.partition("t").leader == -1
+    assert alter(office, change, resource=resource, name=name) == ErrorCode.NONE
+    assert (office.partition("t").leader, office.partition("t").isr) == (2, (2,))
+    assert office.partition("u").leader == (-1 if resource == TOPIC_RESOURCE else 2)
+    check_invariants(office.image)
+
+
 def test_alter_configs_replaces_everything() -> None:
     office = with_topic()
     alter(office, ("retention.ms", SET, "5"), ("segment.ms", SET, "7"))

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from epoka.cluster.cluster import Cluster
+from epoka.dashboard.gate import TOKEN_HEADER
 from epoka.dashboard.serving import Dashboard
 from tests.waiting import wait_until
 
@@ -22,8 +23,14 @@ def looking(cluster: Cluster) -> Iterator[httpx.Client]:
         Dashboard(cluster.data, allow_faults=True, nodes=states) as dashboard,
         httpx.Client(base_url=dashboard.address, timeout=60) as client,
     ):
-        client.get(dashboard.url)
+        enter(client, dashboard)
         yield client
+
+
+def enter(client: httpx.Client, dashboard: Dashboard) -> None:
+    """As a browser does: the session is a cookie, and the key to changes comes in the fragment."""
+    location = client.get(dashboard.url).headers["location"]
+    client.headers[TOKEN_HEADER] = location.removeprefix("/#key=")
 
 
 def ask(client: httpx.Client, path: str, **query: Any) -> Any:
@@ -39,8 +46,7 @@ def refused(client: httpx.Client, path: str, **query: Any) -> tuple[int, str]:
 
 
 def act(client: httpx.Client, verb: str, node: int | None = None, **about: Any) -> httpx.Response:
-    session = client.get("/api/session").json()
-    headers = {session["header"]: session["token"], "origin": str(client.base_url).rstrip("/")}
+    headers = {"origin": str(client.base_url).rstrip("/")}
     return client.post("/api/faults", json={"verb": verb, "node": node, **about}, headers=headers)
 
 

@@ -37,8 +37,8 @@ def guest(dashboard: Dashboard) -> Iterator[httpx.Client]:
 
 def action(guest: httpx.Client, dashboard: Dashboard) -> dict[str, str]:
     """The headers of a request that may change something."""
-    session = guest.get("/api/session").json()
-    return {session["header"]: session["token"], "origin": dashboard.address.rstrip("/")}
+    header = guest.get("/api/session").json()["header"]
+    return {header: dashboard._secrets.action, "origin": dashboard.address.rstrip("/")}
 
 
 def test_it_listens_on_loopback_alone(dashboard: Dashboard) -> None:
@@ -52,6 +52,16 @@ def test_without_the_token_nothing_is_shown(stranger: httpx.Client, path: str) -
     assert "token" in answer.text
 
 
+@pytest.mark.parametrize("path", ["/", "/static/main.js", "/static/store.js", "/api/state", "/api/session"])
+def test_a_cookie_alone_finds_the_key_to_changes_nowhere(
+    guest: httpx.Client, dashboard: Dashboard, path: str
+) -> None:
+    """Another server of this machine that the browser visits is sent the cookie, too."""
+    answer = guest.get(path)
+    assert answer.status_code == 200
+    assert dashboard._secrets.action not in answer.text + str(answer.headers)
+
+
 def test_a_wrong_token_opens_nothing(stranger: httpx.Client) -> None:
     answer = stranger.get("/?token=guessed")
     assert (answer.status_code, answer.headers.get("set-cookie")) == (401, None)
@@ -61,7 +71,7 @@ def test_the_token_becomes_a_strict_cookie_and_leaves_the_address(
     stranger: httpx.Client, dashboard: Dashboard
 ) -> None:
     answer = stranger.get(dashboard.url)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/#key={dashboard._secrets.action}")
     cookie = answer.headers["set-cookie"]
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
     assert dashboard.url.partition("token=")[2] not in cookie

@@ -134,6 +134,13 @@ def test_a_pause_lasts_until_it_is_undone_and_an_isolation_until_all_are_healed(
     ]
 
 
+def test_a_broker_that_was_cut_off_twice_is_healed_of_both(told: Told) -> None:
+    told.fault("isolate", 2, "cut broker 2 off from 100")
+    told.fault("isolate", 2, "cut broker 2 off from 1, 3")
+    told.fault("heal", -1, verdict="undone")
+    assert [(each.from_ms, each.to_ms) for each in told.line.faults] == [(10, 30), (20, 30)]
+
+
 def test_every_controller_that_became_active_is_a_reign(told: Told) -> None:
     told("active", node=100)
     told("active", node=101)
@@ -161,6 +168,23 @@ def test_a_life_that_broker_and_controller_both_tell_of_is_one(told: Told) -> No
     told.born(2, 24)
     (life,) = told.lane(2).lives
     assert (life.from_ms, life.incarnation, life.ended) == (10, "incarnation-24", "")
+
+
+def test_a_life_that_no_controller_fences_is_active_from_when_it_heard_so(told: Told) -> None:
+    # Below level heartbeats, as the nodes write it: no controller says `unfenced`.
+    told("registered", node=2, broker=2, broker_epoch=103)
+    told("registered", broker=2, broker_epoch=103)
+    told("unfenced-by-controller", node=2, broker=2, broker_epoch=103)
+    (life,) = told.lane(2).lives
+    assert [(span.kind, span.from_ms) for span in life.spans] == [("fenced", 10), ("active", 30)]
+
+
+def test_what_a_broker_heard_late_does_not_unfence_it(told: Told) -> None:
+    told.born(2, 5)
+    told("fenced", broker=2, broker_epoch=5)
+    told("unfenced-by-controller", node=2, broker=2, broker_epoch=5)
+    (life,) = told.lane(2).lives
+    assert [span.kind for span in life.spans] == ["fenced", "active", "fenced"]
 
 
 def test_a_session_that_ended_before_the_broker_was_back_makes_the_end_unclean(told: Told) -> None:

@@ -90,6 +90,20 @@ def test_the_moment_says_who_was_the_controller_what_was_done_and_where_to_step(
     assert past.moment(told(), 46)["controller"]["down"]
 
 
+def test_a_broker_that_no_controller_fences_is_active_and_stays_so_when_its_beginning_is_forgotten() -> None:
+    chronicle = Chronicle(most_events=100)
+    chronicle.add(
+        [
+            event(10, "registered", broker=1, broker_epoch=103),
+            event(11, "unfenced-by-controller", broker=1, broker_epoch=103),
+        ]
+    )
+    assert [row["state"] for row in past.moment(chronicle, 20)["brokers"]] == ["active"]
+    chronicle.add([event(100 + number, "verdict", verdict="accepted", rule="r") for number in range(200)])
+    assert chronicle.forgotten >= 2
+    assert [row["state"] for row in past.moment(chronicle, 290)["brokers"]] == ["active"]
+
+
 def test_what_was_forgotten_leaves_its_last_word() -> None:
     chronicle = Chronicle(most_events=100)
     chronicle.add(STORY[:9])

@@ -164,6 +164,25 @@ def test_a_refusal_names_the_life_that_replaced_it(told: Told) -> None:
     assert [(step.depth, step.event.broker_epoch) for step in refusal] == [(1, 9), (0, -1), (1, 9)]
 
 
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("isr.partition-epoch", "5"),
+        ("isr.leader-epoch", "5"),
+        ("isr.leader", "5"),
+        ("isr.ahead", "<= 5"),
+        ("fetch.leader-epoch", "5"),
+        ("control.controller", ">= 5"),
+        ("registration.incarnation", "5ce8a7b0-57d2-41f5-bd35-5fd53c5a6d05"),
+    ],
+)
+def test_a_number_that_is_no_generation_names_no_life(told: Told, rule: str, expected: str) -> None:
+    told.born(7, 5)
+    told.born(2, 9)
+    refused = told("verdict", rule=rule, verdict="refused", broker=2, given="4", expected=expected)
+    assert told.history.causes(refused) == []
+
+
 def test_an_election_names_the_broker_that_was_fenced(told: Told) -> None:
     told.born(1, 1)
     told.partition("leader", 1, (1, 2))
@@ -214,6 +233,19 @@ def test_produce_names_only_partitions_that_refuse(told: Told) -> None:
     assert "LEADER_NOT_AVAILABLE" in answers[0].state
     assert "has broker 1 in sync and needs 2" in answers[1].state
     assert [answer.subject for answer in told.history.why_produce(lambda topic: 1)] == ["orders-2", "other-0"]
+
+
+def test_a_broker_that_no_controller_fences_is_active_when_it_has_heard_so(told: Told) -> None:
+    # Below level heartbeats, as the nodes write it: no controller says `unfenced`.
+    told("registered", node=2, broker=2, broker_epoch=103)
+    told("registered", broker=2, broker_epoch=103)
+    assert "not yet unfenced" in told.history.why_broker(2).state
+    told("unfenced-by-controller", node=2, broker=2, broker_epoch=103)
+    answer = told.history.why_broker(2)
+    assert answer.state == "broker 2 (generation 103) is active"
+    assert kinds(answer)[:2] == [(0, "unfenced-by-controller"), (1, "registered")]
+    told("registered", broker=2, broker_epoch=108)
+    assert "(generation 108) is registered and not yet unfenced" in told.history.why_broker(2).state
 
 
 def test_what_the_ledger_does_not_know_is_said(told: Told) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from functools import partial
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from epoka.log import Appended, LogConfig, MemoryStore, PartitionLog, Store
 from epoka.log import compaction as compaction_module
-from epoka.log.store import StorageError
+from epoka.log.store import FileBlob, MemoryBlob, StorageError
 from epoka.wire.records import HEADER_SIZE, ControlType, encode_end_transaction_marker, headers, read_header
 from tests.log.logs import (
     NOW,
@@ -360,6 +362,39 @@ def test_a_truncation_during_a_pass_wins(store: Store, monkeypatch: pytest.Monke
     assert (log.log_start_offset, log.end_offset) == (100, 100)
     assert append(log, (b"k", b"v", NOW)).base_offset == 100
     assert open_log(store, CONFIG).end_offset == 101
+
+
+def test_a_reader_misses_nothing_while_a_pass_loads_the_same_segments(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart a sealed segment is loaded by whoever needs it first, and both may at once."""
+    log = open_log(store, CONFIG)
+    for index in range(6):
+        put(log, b"k%d" % index, b"v" * 100)
+    seal(log)
+    log.close()
+    again = open_log(store, CONFIG, recovery_point=6, clean=True)
+    readers = threading.current_thread()
+
+    def slow(kind: type[FileBlob] | type[MemoryBlob]) -> None:
+        real = kind.read
+
+        def read(blob: FileBlob | MemoryBlob, position: int, length: int) -> bytes:
+            if threading.current_thread() is not readers:
+                time.sleep(0.02)
+            return real(blob, position, length)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(kind, "read", read)
+
+    slow(FileBlob)
+    slow(MemoryBlob)
+    cleaner = threading.Thread(target=lambda: again.compact(NOW, 6, always=True))
+    cleaner.start()
+    seen = set()
+    while cleaner.is_alive():
+        seen.add(read_header(again.read(0, 1 << 20) or b"").base_offset)
+        time.sleep(0.002)
+    assert seen == {0}
 
 
 ACTIONS = ["put", "put", "put", "put", "delete", "seal", "compact", "reopen", "flush", "crash"]

@@ -6,8 +6,9 @@ from threading import Thread
 
 import pytest
 
-from epoka.log import EpochHistory, LogConfig, Store
-from tests.log.logs import append, open_log
+from epoka.log import Appended, EpochHistory, LogConfig, Store
+from epoka.wire.records import assign
+from tests.log.logs import append, batch_of, open_log
 
 
 @pytest.fixture
@@ -143,3 +144,15 @@ def test_of_two_threads_that_save_the_later_one_has_the_last_word(
     history.save()
     truncation.join(30)
     assert store.read_all("leader-epoch-checkpoint") == b"0\n2\n1 0\n3 10\n"
+
+
+def test_a_log_that_starts_over_knows_nothing_of_the_epochs_of_what_is_gone(store: Store) -> None:
+    """The leader's log may begin with an older epoch than the last one here (after an unclean election)."""
+    log = open_log(store)
+    append(log, b"a", epoch=5)
+    append(log, b"b", epoch=7)
+    log.truncate_fully(1000)
+    batch = batch_of([b"c"])
+    assign(batch, 0, 1000, 5, None)
+    assert isinstance(log.append_as_follower(batch), Appended)
+    assert list(log.epochs) == [(5, 1000)]

@@ -251,15 +251,21 @@ def test_a_properties_file_is_read_with_its_oddities(tmp_path: Path) -> None:
     file = tmp_path / "node.properties"
     file.write_text(
         "# a comment\n! another\n\n  node.id = 3\nlog.dirs: /a/\\\n    b\n"
-        "controller.connect one:9093\nbroker.rack=caf\\u00e9 \\# 1\r\nnum.partitions=4",
+        "controller.connect one:9093\nbroker.rack=caf\\u00e9 \\# 1 \\uD83D\\uDE00\r\nnum.partitions=4",
         encoding="utf-8",
     )
     config = load(file)
     assert config.node_id == 3
     assert config.log_dirs == (Path("/a/b"),)
     assert config.controller_addresses == (("one", 9093),)
-    assert config["broker.rack"] == "café # 1"
+    assert config["broker.rack"] == "café # 1 \U0001f600"
     assert config.integer("num.partitions") == 4
+
+
+def test_half_a_letter_in_a_file_is_no_letter_that_nobody_can_write(tmp_path: Path) -> None:
+    file = tmp_path / "node.properties"
+    file.write_text("node.id=1\nlog.dirs=/d\ncontroller.connect=h:1\nbroker.rack=a\\uD83Db\n")
+    assert load(file)["broker.rack"] == "a\N{REPLACEMENT CHARACTER}b"
 
 
 def test_a_problem_in_a_file_names_its_line(tmp_path: Path) -> None:
@@ -272,6 +278,21 @@ def test_a_problem_in_a_file_names_its_line(tmp_path: Path) -> None:
         f"{file}:7: a value without a key",
         f"{file}:6: max.conections is not a known key; did you mean max.connections?",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("epoka.zookeeper.password", "secret"), ("epoka.zookeeper.mechanism", "DIGEST-MD5")]
+)
+def test_whoever_has_no_name_cannot_prove_it(name: str, text: str) -> None:
+    """What such a node creates would be everybody's, against what its operator wants."""
+    with_ensemble = {"zookeeper.connect": "zk:2181", name: text}
+    assert problems(with_ensemble, without=("controller.connect",)) == [
+        f"configuration: {name} is set, but epoka.zookeeper.username is missing: the ensemble would be told "
+        "nothing"
+    ]
+    settings = {**SMALLEST, **with_ensemble, "epoka.zookeeper.username": "epoka"}
+    del settings["controller.connect"]
+    assert parse(settings).string("epoka.zookeeper.username") == "epoka"
 
 
 def test_a_node_has_one_role_in_zookeeper_mode() -> None:

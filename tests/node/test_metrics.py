@@ -24,7 +24,7 @@ from epoka.model.partitions import PartitionState
 from epoka.node import metrics_door
 from epoka.node.exposition import LINES_AT_A_TIME, Family, several, written, written_in_slices
 from epoka.node.metrics import PARTITIONS_AT_A_TIME, Figures
-from epoka.node.metrics_door import MAX_LINE_BYTES, MetricsDoor
+from epoka.node.metrics_door import MAX_LINE_BYTES, MOST_CONNECTIONS, MetricsDoor
 from tests.cluster.records import create_topic, write
 from tests.waiting import wait_until
 
@@ -178,6 +178,28 @@ def test_two_scrapes_at_once_count_every_record_once() -> None:
     assert asyncio.run(scrape_twice()) == 10 * len(replicas)
 
 
+def test_a_partition_that_is_led_since_a_scrape_began_is_not_counted_twice() -> None:
+    def replica(number: int, led: bool) -> SimpleNamespace:
+        leadership = SimpleNamespace(start_offset=0, isr=(1,), replicas=(1,)) if led else None
+        log = SimpleNamespace(size_bytes=1, end_offset=10)
+        return SimpleNamespace(topic="t", index=number, min_isr=1, log=log, leadership=leadership)
+
+    replicas = {number: replica(number, number > 0) for number in range(2 * PARTITIONS_AT_A_TIME)}
+    core: Any = SimpleNamespace(replicas=SimpleNamespace(by_key=replicas))
+
+    async def scrape() -> int:
+        figures = Figures(1)
+        first = asyncio.create_task(figures._of_replicas(core))
+        await asyncio.sleep(0)
+        # The first scrape has passed it by; another one sees that it is led.
+        replicas[0].leadership = replicas[1].leadership
+        await asyncio.gather(first, figures._of_replicas(core))
+        await figures._of_replicas(core)
+        return figures._messages_in["t"]
+
+    assert asyncio.run(scrape()) == 10 * len(replicas)
+
+
 class TestDoor:
     """The door alone, with nonsense behind and before it."""
 
@@ -231,6 +253,56 @@ class TestDoor:
 
         asyncio.run(talk())
 
+    def test_a_scraper_that_leaves_the_last_bytes_is_sent_away_too(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """What is left fits the transport's buffer, so that nobody waits for it any more."""
+        monkeypatch.setattr(metrics_door, "PATIENCE_S", 0.5)
+
+        begun = asyncio.Event()
+
+        async def collect() -> list[Family]:
+            begun.set()
+            return [several("epoka_x", "gauge", "x" * 40_000, [({}, 1)])]
+
+        async def talk() -> None:
+            door = MetricsDoor(collect)
+            host, port = await door.open("127.0.0.1", 0)
+            assert door._server is not None
+            door._server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            mine = asyncio.current_task()
+            with socket.socket() as scraper:
+                scraper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                scraper.connect((host, port))
+                scraper.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+                async with asyncio.timeout(5):
+                    await begun.wait()
+                    while others := asyncio.all_tasks() - {mine}:
+                        await asyncio.wait(others)
+            door.close()
+
+        asyncio.run(talk())
+        assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+    def test_a_crowd_that_says_nothing_takes_few_connections(self) -> None:
+        """Every connection is an open file, of which the logs of the same process need some, too."""
+
+        async def collect() -> list[Family]:
+            return []
+
+        async def talk() -> None:
+            door = MetricsDoor(collect)
+            host, port = await door.open("127.0.0.1", 0)
+            crowd = [await asyncio.open_connection(host, port) for _ in range(MOST_CONNECTIONS + 10)]
+            late = (reader.read() for reader, _ in crowd[MOST_CONNECTIONS:])
+            await asyncio.wait_for(asyncio.gather(*late, return_exceptions=True), 2)
+            assert door._inside == MOST_CONNECTIONS
+            for _, writer in crowd:
+                writer.close()
+            door.close()
+
+        asyncio.run(talk())
+
     def test_bad_questions(self) -> None:
         other, post, short, endless, silent = self.ask(
             b"GET / HTTP/1.1\r\n\r\n",
@@ -252,6 +324,13 @@ def test_a_port_that_is_taken_is_named() -> None:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(ClusterError, match=f"cannot serve metrics on {address}"):
             Cluster(brokers=1, config={METRICS: address}).open()
+
+
+def test_a_host_that_cannot_be_one_is_named() -> None:
+    from epoka.cluster.errors import ClusterError
+
+    with pytest.raises(ClusterError, match=r"cannot serve metrics on a\.\.b:0"):
+        Cluster(brokers=1, config={METRICS: "a..b:0"}).open()
 
 
 def test_an_address_that_is_none_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 
 from epoka.log.store import StorageError
 from epoka.model.events import CONTROLLER, Effect, Event, Exit, Reply, Request, Send, Stop, StorageFailed
+from epoka.node import process
 from epoka.node.assembly import Build, Part
 from epoka.node.chores import Chore, Work
 from epoka.node.config import NodeConfig, parse
@@ -420,3 +422,15 @@ def test_a_bad_configuration_ends_with_code_2_and_names_the_file(tmp_path: Path,
     )
     assert done.returncode == 2
     assert str(file) in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_system_that_allows_no_more_files_does_not_keep_a_node_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: Any) -> None:
+        # As macOS does, whose hard limit is infinite while the kernel has another one.
+        raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    process._allow_many_files(2000)

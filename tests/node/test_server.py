@@ -566,6 +566,70 @@ async def test_a_peer_that_never_reads_is_closed_even_while_the_core_owes_it_an_
         assert door.runtime.waiting == 0
 
 
+async def test_too_many_unread_answers_cost_whoever_has_left_the_most_of_them(kit: Kit, lines: Lines) -> None:
+    limit = 8 * 1024 * 1024
+    async with kit.open_door(limits=ServerLimits(max_unread_bytes=limit, max_in_flight=1000)) as door:
+        door.core.react = door.core.answer_later
+        modest, greedy, other = [await door.connect(limit=2**16) for _ in range(3)]
+        for client, count in (modest, 300), (greedy, 600):
+            client.writer.transport.pause_reading()
+            client.send(*[MetadataRequest()] * count, version=4)
+        await kit.eventually(lambda: len(door.core.requests) == 900)
+        for request in door.core.requests:
+            door.respond(request)
+        assert door.listener.unread_bytes > limit
+        await kit.eventually(lambda: len(door.listener.connections) == 2)
+        (line,) = lines()
+        assert "listener PLAINTEXT: it has not read" in line
+        assert "(queued.max.response.bytes)" in line
+        assert 0 < door.listener.unread_bytes <= limit
+        door.core.react = door.core.answer_at_once
+        assert await other.round_trip(3) == 3
+        modest.writer.transport.resume_reading()
+        assert [(await modest.answer(3, 4))[0] for _ in range(300)] == list(range(300))
+        assert door.listener.unread_bytes == 0
+
+
+async def test_answers_that_wait_for_an_earlier_one_count_as_unread(kit: Kit) -> None:
+    async with kit.open_door(limits=ServerLimits(max_unread_bytes=100_000)) as door:
+        door.core.react = door.core.answer_later
+        blocked, other = await door.connect(), await door.connect()
+        blocked.send(*[MetadataRequest()] * 6, version=4)
+        await kit.eventually(lambda: len(door.core.requests) == 6)
+        for request in door.core.requests[1:4]:
+            door.respond(request)
+        assert 90_000 < door.listener.unread_bytes <= 100_000
+        for request in door.core.requests[4:]:
+            door.respond(request)
+        await kit.eventually(lambda: len(door.listener.connections) == 1)
+        assert door.listener.unread_bytes == 0
+        door.core.react = door.core.answer_at_once
+        assert await other.round_trip(3) == 3
+
+
+async def test_answers_that_leave_in_time_cost_nobody_their_connection(kit: Kit, lines: Lines) -> None:
+    async with kit.open_door(limits=ServerLimits(max_unread_bytes=100_000, max_in_flight=1000)) as door:
+        door.core.react = door.core.answer_later
+        client = await door.connect()
+        client.send(*[MetadataRequest()] * 20, version=4)
+        await kit.eventually(lambda: len(door.core.requests) == 20)
+        for request in reversed(door.core.requests[1:]):
+            door.respond(request)
+        assert door.listener.unread_bytes > 100_000
+        door.respond(door.core.requests[0])
+        assert [(await client.answer(3, 4))[0] for _ in range(20)] == list(range(20))
+        await kit.eventually(lambda: door.listener._relief is None)
+        assert (lines(), door.listener.unread_bytes, len(door.listener.connections)) == ([], 0, 1)
+
+
+async def test_followers_may_leave_unread_what_they_like(kit: Kit) -> None:
+    async with kit.open_door(control=True, limits=ServerLimits(max_unread_bytes=1000)) as door:
+        client = await door.connect()
+        client.send(*[MetadataRequest()] * 20, version=4)
+        assert [(await client.answer(3, 4))[0] for _ in range(20)] == list(range(20))
+        assert door.listener._relief is None
+
+
 async def test_many_connections_are_served_side_by_side(kit: Kit) -> None:
     async with kit.open_door() as door:
         clients = [await door.connect() for _ in range(300)]

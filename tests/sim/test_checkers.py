@@ -94,6 +94,34 @@ def test_a_quorum_without_an_isr_member_is_noticed(watched: Watched) -> None:
     assert watched.objection() == "3: the quorum covers the ISR"
 
 
+def test_a_commit_with_fewer_in_sync_than_the_topic_asks_for_is_noticed(watched: Watched) -> None:
+    replica = watched.replica(1)
+    watched.checkers.enough(watched.process(1), watched.key, replica)
+    replica.leadership.isr = (1,)
+    with pytest.raises(Violated):
+        watched.checkers.enough(watched.process(1), watched.key, replica)
+    assert watched.objection() == "19: enough are in sync"
+
+
+def test_what_a_leader_commits_in_the_moment_it_begins_to_lead_is_taken_note_of(watched: Watched) -> None:
+    """It was alone then, and its topic content with that: no later event moves the high watermark."""
+    world, replica = watched.world, watched.replica(1)
+    before = watched.checkers.oracle.committed(watched.key).end
+    seen = watched.process(1).seen.partitions[watched.key]
+    seen.leadership, seen.high_watermark = None, -1
+    watched.checkers.leaders.clear()
+    replica.min_isr, replica.leadership.isr = 1, (1,)
+    client.producing(world, 1, "t", b"alone", acks=1)
+    world.watch, watching = None, world.watch
+    world.run(3)
+    world.watch = watching
+    replica.raise_high_watermark(replica.log.end_offset)
+    with pytest.raises(Violated):
+        watched.look(1)
+    assert watched.objection() == "19: enough are in sync"
+    assert watched.checkers.oracle.committed(watched.key).end == before + 1
+
+
 def test_two_histories_of_one_offset_are_noticed(watched: Watched) -> None:
     committed = watched.checkers.oracle.committed(watched.key)
     committed.batches[0] = Batch(0, 1, 0, 12345)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from epoka.broker import metadata_feed
+from epoka.broker.control_feed import ControlFeed
 from epoka.broker.following import Asked
 from epoka.broker.lifecycle import Lifecycle
 from epoka.controller.state import ControllerState
@@ -284,4 +285,31 @@ def test_a_broker_that_knows_a_topic_by_its_name_alone_deletes_no_log() -> None:
     takes its own log, which has the id, for one of an earlier topic (zookeeper mode, isolation, seed
     1000499)."""
     schedule = steps.decode((FOUND / "log-deleted-by-name.json").read_bytes())
+    assert replay(schedule).go().ok
+
+
+def test_a_broker_makes_no_log_before_it_knows_what_the_topic_asks_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that was cut off from the ensemble took a new topic up by defaults, and was content with one
+    in-sync replica where the topic asks for two (zookeeper mode, seed 1051637)."""
+    schedule = steps.decode((FOUND / "role-before-its-settings.json").read_bytes())
+    assert replay(schedule).go().ok
+    monkeypatch.setattr(ControlFeed, "_keeps_a_log", lambda *asked: True)
+    assert [each.checker for each in replay(schedule).go().violations] == ["19: enough are in sync"]
+
+
+def test_a_broker_that_is_behind_hears_of_a_deletion_though_the_cluster_climbs() -> None:
+    """The queue of a broker had been replaced by everything and what is no more, and a climb put everything
+    in the place of that: the broker knew a topic for ever that had been deleted (zookeeper mode, seed
+    1024025)."""
+    schedule = steps.decode((FOUND / "deletion-lost-in-a-climb.json").read_bytes())
+    assert replay(schedule).go().ok
+
+
+def test_a_leader_hears_of_new_replicas_though_an_answer_came_before_the_metadata() -> None:
+    """A reassignment raised the partition epoch, and the leader learnt that epoch from the answer to a
+    proposal that had been carried out before. The metadata behind it was no news then, and the new replica
+    never was one for the leader (zookeeper mode, seed 1159609)."""
+    schedule = steps.decode((FOUND / "replicas-behind-an-answer.json").read_bytes())
     assert replay(schedule).go().ok

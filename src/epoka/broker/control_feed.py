@@ -8,6 +8,10 @@ Topic ids travel in UpdateMetadata from version 8 on. Below that every node deri
 all of them agree; when the real one arrives, the topic and its logs are re-keyed. At levels that send ids
 LeaderAndIsr for an unknown topic waits for the UpdateMetadata behind it, which brings the id.
 
+Settings do not travel in control requests: brokers read them where they live. A log is made only when they
+have been read since its role was given, as Kafka does. By defaults alone a broker that is cut off from the
+ensemble would take a topic for one that is content with a single in-sync replica.
+
 The first UpdateMetadata of a generation, and of a controller, is the whole truth: what it does not name is
 gone. That holds only where requests carry generations.
 """
@@ -15,14 +19,14 @@ gone. That holds only where requests carry generations.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from epoka.fencing import control as rules
 from epoka.fencing.verdict import Verdict
-from epoka.model.events import Hangup, Request, SettingsRead
+from epoka.model.events import Hangup, ReadSettings, Request, SettingsRead
 from epoka.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, derived_topic_id
 from epoka.model.image import TOPIC_RESOURCE, Delta, Topic, register_broker_record
 from epoka.model.ledger import LedgerEvent
@@ -46,6 +50,14 @@ Place = tuple[str, int]
 CONTROL_REQUESTS = (lai.LeaderAndIsrRequest, um.UpdateMetadataRequest, sr.StopReplicaRequest)
 
 
+class _Role(msgspec.Struct):
+    """A role that this broker has been given and not taken up yet."""
+
+    state: PartitionState
+    reading: int | None = None
+    """The reading of settings that it waits for; None until one has been asked for."""
+
+
 class ControlFeed:
     def __init__(self, core: BrokerCore) -> None:
         self.core = core
@@ -60,8 +72,12 @@ class ControlFeed:
         self._updated_by = -1
         self._told: dict[int, um.UpdateMetadataBroker] = {}
         """What the last UpdateMetadata said of each broker that the image holds in just these words."""
-        self._without_id: dict[str, dict[int, PartitionState]] = {}
-        """Roles of topics whose id is still to come."""
+        self._held: dict[str, dict[int, _Role]] = {}
+        """Roles of topics whose id is still to come, or whose settings are, by name and partition."""
+        self._asked = 0
+        """How often settings have been asked for."""
+        self._read = 0
+        """Which of those has been answered last."""
 
     def start(self, now: int) -> None:
         """Nothing is asked for: the controller comes."""
@@ -102,15 +118,40 @@ class ControlFeed:
             if error != ErrorCode.NONE:
                 continue
             topic = self.core.image.topic(name)
-            if topic is None and self._has_an_id(name, row.partition_index):
-                self._without_id.setdefault(name, {})[row.partition_index] = state
-                continue
-            topic = topic or self._add_topic(name, derived_topic_id(name))
-            self._put(topic, row.partition_index, state)
-            roles[topic.id, row.partition_index] = None
+            if topic is not None and (name, row.partition_index) in self.core.replicas.by_name:
+                self._put(topic, row.partition_index, state)
+                roles[topic.id, row.partition_index] = None
+            else:
+                self._held.setdefault(name, {})[row.partition_index] = _Role(state)
+        roles |= self._due(list(self._held))
         delta = self._collected()
         self.core.apply(msgspec.structs.replace(delta, changed_partitions=tuple(roles)), now)
         return errors
+
+    def _due(self, names: Iterable[str]) -> dict[tuple[TopicId, int], None]:
+        """Take up what can be of the roles that are held: the image has them, the caller acts on them."""
+        due: dict[tuple[TopicId, int], None] = {}
+        asked = self._asked
+        for name in names:
+            topic, held = self.core.image.topic(name), self._held.pop(name, {})
+            for index, role in held.items():
+                if not self._keeps_a_log(topic, name, index):
+                    role.reading = role.reading or asked + 1
+                    self._asked = max(self._asked, role.reading)
+                if (role.reading or 0) > self._read or (topic is None and self._has_an_id(name, index)):
+                    self._held.setdefault(name, {})[index] = role
+                    continue
+                topic = topic or self._add_topic(name, derived_topic_id(name))
+                self._put(topic, index, role.state)
+                due[topic.id, index] = None
+        if self._asked > asked:
+            self.core.emit(ReadSettings(self._asked))
+        return due
+
+    def _keeps_a_log(self, topic: Topic | None, name: str, index: int) -> bool:
+        """Whether there is a log of this very topic, as far as it is known: its settings have been read."""
+        log = self.core.replicas.logs.logs.get((name, index))
+        return log is not None and (topic is None or log.topic_id in (None, topic.id, derived_topic_id(name)))
 
     def _has_an_id(self, name: str, index: int) -> bool:
         """Topics have ids from `eligible-isr` on. A broker that has not read the level yet may have a log
@@ -164,14 +205,14 @@ class ControlFeed:
     def update_metadata(self, message: um.UpdateMetadataRequest, version: int, now: int) -> None:
         core = self.core
         whole = self._is_whole(message, version)
-        roles: dict[tuple[TopicId, int], None] = {}
         named: dict[str, None] = {}
         deleted: list[Topic] = []
         for name, topic_id, rows in _topics(message, version):
             if any(row.leader == DELETED for row in rows):
-                self._without_id.pop(name, None)
+                self._held.pop(name, None)
                 if (topic := core.image.topic(name)) is not None:
                     self._remove_topic(topic)
+                    deleted.append(topic)
                 continue
             named[name] = None
             topic, anew = self._topic(name, topic_id, now)
@@ -183,10 +224,16 @@ class ControlFeed:
                 core.image.tell_partitions(topic.id, {row.partition_index: _state(row) for row in rows})
             if anew:
                 # The LeaderAndIsr before this was judged by the topic that was here before.
-                roles |= dict.fromkeys((topic.id, row.partition_index) for row in rows)
-            for index, state in self._without_id.pop(name, {}).items():
-                self._put(topic, index, state)
-                roles[topic.id, index] = None
+                held = self._held.setdefault(name, {})
+                for row in rows:
+                    if self._is_ours(state := _state(row)):
+                        held.setdefault(row.partition_index, _Role(state))
+            if (anew or whole) and name in self._held:
+                # What is not told of here was given for an earlier topic of that name.
+                ours = {row.partition_index for row in rows if core.config.broker_id in row.replicas}
+                held = self._held[name]
+                self._held[name] = {index: role for index, role in held.items() if index in ours}
+        roles = self._due([name for name in self._held if name in named])
         if whole:
             deleted += self._forget_unnamed(named)
         told = self._told
@@ -250,9 +297,9 @@ class ControlFeed:
         gone = [topic for topic in self.core.image.topics() if topic.name not in named]
         for topic in gone:
             self._remove_topic(topic)
-        for name in list(self._without_id):
+        for name in list(self._held):
             if name not in named:
-                del self._without_id[name]
+                del self._held[name]
         return gone
 
     def _act(self, roles: dict[tuple[TopicId, int], None], deleted: list[Topic], now: int) -> None:
@@ -265,8 +312,10 @@ class ControlFeed:
             state = core.image.partition(topic_id, index)
             if replica is not None and state is not None and self._may_go_by(replica, state):
                 changed[topic_id, index] = None
+        # Not with StopReplica: that may go down with its controller, or with our session, and nothing that
+        # comes later names a topic that this broker does not know.
         core.replicas.forget(deleted)
-        # A topic that is gone leaves with StopReplica; groups hear of it now. One that got its real id stays.
+        # Groups hear of it, too. A topic that got its real id stays.
         gone = tuple(
             topic
             for topic in delta.deleted_topics
@@ -306,7 +355,7 @@ class ControlFeed:
         places = [(each.topic_name, each.partition_index) for each in message.ungrouped_partitions]
         places += [(each.name, index) for each in message.topics for index in each.partition_indexes]
         for place in places:
-            self._without_id.get(place[0], {}).pop(place[1], None)
+            self._held.get(place[0], {}).pop(place[1], None)
             self.core.replicas.stop(*place, delete=message.delete_partitions, now=now)
             errors[place] = ErrorCode.NONE
         return errors
@@ -325,7 +374,9 @@ class ControlFeed:
                     self._apply(
                         m.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=new.get(key))
                     )
-        self.core.apply(self._collected(), now)
+        self._read = max(self._read, settings.token)
+        roles = self._due(list(self._held))
+        self.core.apply(msgspec.structs.replace(self._collected(), changed_partitions=tuple(roles)), now)
 
     # The image.
 

@@ -7,9 +7,11 @@ that are due at the same time run in the order in which they were set.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import msgspec
+
+ROOM = 1_024
 
 Call = Callable[[int], None]
 
@@ -29,11 +31,19 @@ class Deadlines:
         self.heap: list[tuple[int, int, Deadline]] = []
         """For whoever only wants to see what is first."""
         self._sequence = 0
+        self._room = ROOM
+        """A heap that is larger is cleared of what was cancelled: clients say how far ahead they wait, and
+        what is done at once would stay for as long."""
 
     def at(self, when: int, call: Call) -> Deadline:
         deadline = Deadline(when, call)
         self._sequence += 1
-        heappush(self.heap, (when, self._sequence, deadline))
+        heap = self.heap
+        heappush(heap, (when, self._sequence, deadline))
+        if len(heap) > self._room:
+            heap[:] = [each for each in heap if each[2].call is not None]
+            heapify(heap)
+            self._room = 2 * len(heap) + ROOM
         return deadline
 
     @property

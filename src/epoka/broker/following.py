@@ -150,6 +150,7 @@ class Fetcher:
     ) -> None:
         self.lanes_busy.discard(lane)
         late: list[Key] = []
+        fed: dict[Key, None] = {}
         if reply is None or reply.error_code:
             late = list(asked)
             self._ask_again(late, self.core.config.replica_fetch_backoff_ms, now)
@@ -163,6 +164,8 @@ class Fetcher:
                     if question is None:
                         continue
                     answered.add(key)
+                    if answer.records:
+                        fed[key] = None
                     if not self._take(question, answer, now):
                         late.append(key)
             if len(answered) < len(asked):
@@ -170,7 +173,9 @@ class Fetcher:
             if late:
                 self._refused(late, now)
         held = set(late)
-        for key in asked:
+        # A leader fills its answer in the order of the request, and only what comes first may be larger than
+        # the limits. Whoever got something goes behind the others, so that each has its turn.
+        for key in (*(key for key in asked if key not in fed), *fed):
             member = self.members.get(key)
             if member is not None and not (held and key in held):
                 self.ready[key] = member

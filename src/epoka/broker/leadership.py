@@ -107,12 +107,19 @@ class Leadership:
         }
 
     def adopt(self, partition_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...], now: int) -> bool:
-        """Newer metadata of the same leader epoch settles whatever was pending; older is ignored."""
-        if partition_epoch <= self.partition_epoch:
+        """Newer metadata of the same leader epoch settles whatever was pending; older is ignored. What an
+        answer has told already comes with the replicas, of which answers say nothing."""
+        if partition_epoch < self.partition_epoch:
             return False
-        self.partition_epoch = partition_epoch
-        self.isr = isr
-        self.pending = None
+        if partition_epoch > self.partition_epoch:
+            self.partition_epoch = partition_epoch
+            self.isr = isr
+            self.pending = None
+        elif replicas == self.replicas:
+            return False
+        elif self.pending is not None and not set(self.pending.isr).issubset(replicas):
+            # The controller takes nobody who is no replica.
+            self.pending = None
         if replicas != self.replicas:
             self.replicas = replicas
             known = self.followers

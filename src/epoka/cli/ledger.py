@@ -23,6 +23,7 @@ from epoka.cli.topic import least_isr
 from epoka.client.cluster import EARLIEST
 from epoka.client.reading import TopicReader
 from epoka.cluster.fault_ledger import FILE_NAME as FAULTS
+from epoka.ledger.file import NO_EVENT
 from epoka.ledger.tail import Tail
 from epoka.ledger.telling import line, moment, sentence
 from epoka.ledger.why import PLACEMENT, Answer, History
@@ -230,7 +231,7 @@ class _source:
                 while True:
                     for _, columns in reader.columns({0}):
                         for record in columns.records():
-                            with suppress(msgspec.DecodeError):
+                            with suppress(*NO_EVENT):
                                 events.append(decoder.decode(record.value or b""))
                     if reader.at_end(0):
                         break

@@ -144,6 +144,7 @@ class BatchWriter:
         told = {
             (topic.name, each.index): each for topic in answer.responses for each in topic.partition_responses
         }
+        left = []
         for each in sent:
             found = told.get((each.topic, each.partition))
             if found is None:
@@ -152,7 +153,10 @@ class BatchWriter:
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 each.base_offset = found.base_offset
                 self._done(each)
-                continue
+            else:
+                left.append((each, found, code))
+        # A refusal may be the end of the writing: what the same answer takes is acknowledged before.
+        for each, found, code in left:
             refusal = Refused(f"{each.name} refused the records", code, found.error_message)
             if code.retriable:
                 self._failed([each], refusal)

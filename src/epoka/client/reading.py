@@ -166,6 +166,9 @@ class TopicReader:
         """The log holds the position no more, or not any more that far."""
         at, old = (self._topic, partition), self.positions[partition]
         first, end = (self._client.offsets({at: when})[at].offset for when in (EARLIEST, LATEST))
+        if first <= old <= end:
+            # It was cut back and has grown since, or another leader has more: what is there is read.
+            return
         new = self.positions[partition] = first if old < first else end
         self._on_jump(
             f"{self._topic}-{partition} holds offsets {first} to {end} and not {old}; going on at {new}"

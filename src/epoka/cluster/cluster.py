@@ -92,23 +92,22 @@ class Cluster:
         config: Mapping[str, Any] | None = None,
         data: Path | str | None = None,
         port: int = 0,
-        controllers: int = 1,
-        zookeepers: int = 1,
+        controllers: int | None = None,
+        zookeepers: int | None = None,
     ) -> None:
-        """`brokers` and `mode` are those of the cluster in `data`, or else 3 and log mode.
+        """What is not said is as in the cluster in `data`, or else 3 brokers, log mode and one of all others.
 
         `zookeepers` nodes are started, 1, 3 or 5, unless `config` has `zookeeper.connect`.
         """
         self._ensemble = Ensemble(zookeepers)
         settings = dict(config or {})
-        self._chosen = partial(as_before, data, brokers, mode, settings)
+        self._chosen = partial(as_before, data, brokers, mode, controllers, settings)
         self._plan = partial(
             plan,
             level=level,
             config=settings,
             data=data,
             port=port,
-            controllers=controllers,
             ensemble=self._ensemble.start,
         )
         self._processes = processes
@@ -132,16 +131,17 @@ class Cluster:
         with self._verbs:
             if self._layout is not None:
                 raise BadCluster("the cluster is running already")
-            brokers, mode = self._chosen()
+            brokers, mode, controllers = self._chosen()
             self._check_processes(mode)
             processes = mode == "zookeeper" if self._processes is None else self._processes
             try:
-                layout = self._layout = self._plan(brokers=brokers, mode=mode)
+                layout = self._layout = self._plan(brokers=brokers, mode=mode, controllers=controllers)
             except BaseException:
                 self._ensemble.stop()
                 raise
             # One for all verbs: two of them in the same millisecond are two events.
             self._fault_ledger = FaultLedger(layout.data)
+            self._fault_ledger.begin()
             try:
                 self._started = _new_nodes(processes, layout)
                 self._watcher = Watcher(*((p.id, HOST, p.control_port) for p in layout.controllers.values()))

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class Ensemble:
     """Nodes of ZooKeeper that live and end with the cluster; none until `start`."""
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int | None) -> None:
         self._nodes = nodes
+        """None for as many as there were."""
         self.server: ZooKeeperServer | None = None
 
     def start(self, folder: Path) -> str:

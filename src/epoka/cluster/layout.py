@@ -341,9 +341,13 @@ def plan(
 
 
 def as_before(
-    data: Path | str | None, brokers: int | None, mode: str | None, config: Mapping[str, Any]
-) -> tuple[int, str]:
-    """How many brokers, and which mode; what is left open is as in the cluster in `data`, if there is one."""
+    data: Path | str | None,
+    brokers: int | None,
+    mode: str | None,
+    controllers: int | None,
+    config: Mapping[str, Any],
+) -> tuple[int, str, int]:
+    """Brokers, mode and controllers; what is left open is as in the cluster in `data`, if there is one."""
     known = None if data is None else read_cluster_file(Path(data).absolute())
     if known is not None and mode is None:
         elsewhere = known.zookeeper and not (Path(data or "") / "zookeeper").exists()
@@ -354,6 +358,7 @@ def as_before(
     return (
         brokers if brokers is not None else len(known.brokers) if known else DEFAULT_BROKERS,
         mode if mode is not None else known.mode if known else DEFAULT_MODE,
+        controllers if controllers is not None else len(known.controllers) if known else 1,
     )
 
 

@@ -141,7 +141,7 @@ class Processes:
         if not process.paused:
             process.popen.send_signal(signal.SIGSTOP)
             process.paused = True
-            _wait_state(process.popen.pid, "T")
+            _wait_stopped(process.popen.pid)
 
     def resume(self, node_id: int) -> None:
         self._continue(self._alive(node_id))
@@ -211,15 +211,11 @@ class Processes:
             process.popen.send_signal(signal.SIGCONT)
 
 
-def _wait_state(pid: int, wanted: str) -> None:
-    """A stop signal is taken a moment after it was sent; until then the process still answers."""
-    path = f"/proc/{pid}/stat"
-    if not os.path.exists(path):  # noqa: PTH110
-        return
+def _wait_stopped(pid: int) -> None:
+    """A stop signal is taken a moment after it was sent, by each thread for itself; until the last one has,
+    the process still answers, and the kernel would not wake it if its cluster ended."""
+    stopped_or_ended = os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT
     deadline = time.monotonic() + KILL_TIMEOUT_S
-    while time.monotonic() < deadline:
-        with open(path, "rb") as file:  # noqa: PTH123
-            state = file.read().rpartition(b")")[2].split()[0].decode()
-        if state == wanted:
-            return
-        time.sleep(0.001)
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline and os.waitid(os.P_PID, pid, stopped_or_ended) is None:
+            time.sleep(0.001)

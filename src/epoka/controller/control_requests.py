@@ -118,10 +118,9 @@ class ControlRequests:
         versions, image = self.versions, self._state.image
         topics: dict[Topic, list[um.UpdateMetadataPartitionState]] = {}
         for topic, gone in deleted.values():
-            if image.topic(topic.name) is None:
-                topics[topic] = [
-                    self._told(topic, index, DELETED, -1, -1, (), replicas) for index, replicas in gone
-                ]
+            topics[topic] = [
+                self._told(topic, index, DELETED, -1, -1, (), replicas) for index, replicas in gone
+            ]
         from_columns = versions.shared and len(rows) > FEW_ROWS
         if not from_columns:
             table = image.partitions

@@ -119,7 +119,16 @@ def on_controlled_shutdown(state: ControllerState, request: ControlledShutdownRe
         if len(partition.replicas) < 2 or partition.leader == NO_BROKER:
             continue
         isr = [member for member in partition.isr if member != broker.id]
-        record = change(ref.topic.id, ref.index, partition, may_lead, isr=isr, renews=state.renews_leaders)
+        # Whoever leads for want of another stays, though it may be stopping, too: it has been told so.
+        stays = None if partition.leader == broker.id else partition.leader
+        record = change(
+            ref.topic.id,
+            ref.index,
+            partition,
+            lambda candidate, stays=stays: candidate == stays or may_lead(candidate),  # type: ignore[misc]
+            isr=isr,
+            renews=state.renews_leaders,
+        )
         if partition.leader == broker.id:
             if record is None or record.leader == NO_BROKER:
                 remaining.append(RemainingPartition(topic_name=ref.topic.name, partition_index=ref.index))

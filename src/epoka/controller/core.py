@@ -288,6 +288,8 @@ class ControllerCore:
         effects = self._decide(lambda: handler(message, request, now), now, request.token)
         if self._registry is not None and image.level != level:
             effects += self._registry.level_changed(now)
+        if isinstance(message, AlterConfigsRequest | IncrementalAlterConfigsRequest):
+            effects += self._decide(lambda: elections.lead_uncleanly(self.state), now)
         return effects
 
     def _on_wrong_door(self, request: Request, now: int) -> list[Effect]:
@@ -364,10 +366,7 @@ class ControllerCore:
             effects += self._decide(lambda: self._next_silence(now), now, None)
         due = self._imbalance_check_ms
         if due is not None and due <= now and not silent:
-            decision, more = imbalance.repair(self.state)
-            interval_ms = self.state.config.leader_imbalance_check_interval_ms
-            self._imbalance_check_ms = now if more else now + interval_ms
-            effects += self._decide(lambda: decision, now, None)
+            effects += self._decide(lambda: self._repaired_imbalance(now), now, None)
         creation = self._ledger_topic.creation()
         if creation is not None:
             wanted = creation
@@ -391,6 +390,12 @@ class ControllerCore:
             return []
         self.state.sessions.forgive(late_ms + grace_ms)
         return [self._report(LedgerEvent(kind="paused", detail=f"woken {late_ms} ms late"), now)]
+
+    def _repaired_imbalance(self, now: int) -> Decision:
+        decision, more = imbalance.repair(self.state)
+        interval_ms = self.state.config.leader_imbalance_check_interval_ms
+        self._imbalance_check_ms = now if more else now + interval_ms
+        return decision
 
     def _next_silence(self, now: int) -> Decision:
         silent = heartbeats.next_silent(self.state, now)

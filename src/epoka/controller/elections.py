@@ -81,6 +81,20 @@ def lead_again(state: ControllerState, broker_id: int) -> list[MetadataRecord]:
     return records
 
 
+def lead_uncleanly(state: ControllerState) -> Decision:
+    """Elections that a setting makes possible: whoever allows unclean ones waits for a leader, not for the
+    next broker to come back."""
+    image = state.image
+    may_lead = state.may_lead()
+    records: list[MetadataRecord] = []
+    for ref in image.without_leader():
+        if state.unclean_allowed(ref.topic.name):
+            record = change(ref.topic.id, ref.index, image.state(ref), may_lead, election=Election.UNCLEAN)
+            if record:
+                records.append(record)
+    return Decision(None, records, rule="leader.eligible", because="unclean elections are allowed")
+
+
 def on_elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Decision:
     if request.election_type not in (PREFERRED_TYPE, UNCLEAN_TYPE):
         return Decision(ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))

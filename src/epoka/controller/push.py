@@ -36,6 +36,7 @@ from epoka.wire.encoded import Encoded
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import metadata_records as m
 from epoka.wire.messages import stop_replica as sr
+from epoka.wire.messages import update_metadata as um
 
 RETRY_MS: Final = 100
 LANE: Final = 1
@@ -67,7 +68,7 @@ class _Item(msgspec.Struct, frozen=True):
 class _Channel:
     """What one life of a broker is still to be told."""
 
-    __slots__ = ("acknowledged", "behind", "broker_id", "deleted", "epoch", "in_flight", "queue")
+    __slots__ = ("acknowledged", "behind", "broker_id", "deleted", "epoch", "in_flight", "queue", "updated")
 
     def __init__(self, broker_id: int, epoch: int) -> None:
         self.broker_id = broker_id
@@ -79,6 +80,8 @@ class _Channel:
         """Has to be told everything as soon as it can be told anything; until then changes are not queued."""
         self.deleted: dict[str, Gone] = {}
         """What everything does not name, because it is no more, for one who is behind."""
+        self.updated = False
+        """Whether it has taken in an update of ours."""
 
 
 class _Changes:
@@ -234,12 +237,12 @@ class Push:
             update = self._requests.update_metadata(image.in_order(rows), changes.deleted)
         roles = _Roles(image, changes.roles)
         for channel in self._channels.values():
-            if everybody or channel.broker_id in new:
+            if channel.behind:
+                channel.deleted |= changes.deleted
+            elif everybody or channel.broker_id in new:
                 if whole is None:
                     whole = self._whole(changes.deleted)
                 self._queue_everything(channel, whole, changes.deleted)
-            elif channel.behind:
-                channel.deleted |= changes.deleted
             else:
                 if (own := roles.of(channel.broker_id)) is not None:
                     self._queue_roles(channel, *own)
@@ -285,16 +288,23 @@ class Push:
         if len(hosted):
             self._queue_roles(channel, hosted, none_new(hosted))
         self._queue_update(channel, whole, deleted)
-        channel.behind = False
-        channel.deleted = {}
 
     def _catch_up(self, channel: _Channel) -> None:
         """Tell of what is no more in a request of its own, so that the large one is the same for others.
 
-        The large one comes first: a broker takes the first update of a controller for all there is.
+        It comes first: below `eligible-isr` a topic that was made again is else taken for the old one, and
+        its epochs for stale. But a broker takes the first update of a controller for all there is, so before
+        that the large one comes first.
         """
-        deleted = channel.deleted
+        deleted, channel.deleted, channel.behind = channel.deleted, {}, False
+        if channel.updated:
+            self._queue_ended(channel, deleted)
         self._queue_everything(channel, self._whole({}), {})
+        if not channel.updated:
+            present = self._state.image.topic
+            self._queue_ended(channel, {name: gone for name, gone in deleted.items() if not present(name)})
+
+    def _queue_ended(self, channel: _Channel, deleted: Mapping[str, Gone]) -> None:
         if deleted:
             ended = self._requests.update_metadata(np.zeros(0, np.int64), deleted)
             self._queue_update(channel, ended, deleted)
@@ -383,6 +393,8 @@ class Push:
             self._retries[broker_id] = now + RETRY_MS
             return []
         channel.acknowledged = channel.queue.popleft().offset
+        if isinstance(answer, um.UpdateMetadataResponse) and answer.error_code == ErrorCode.NONE:
+            channel.updated = True
         return self._send(channel)
 
     def _take_in(self, broker_id: int, epoch: int, answer: Any) -> None:

@@ -52,7 +52,8 @@ def on_broker_registration(state: ControllerState, request: BrokerRegistrationRe
             rule="registration.incarnation",
             because="the same life registered again",
         )
-    changes = leave_all(state, request.broker_id) if known else []
+    # One that was unregistered may have been taken into an ISR since, below `eligible-isr`.
+    changes = leave_all(state, request.broker_id)
     epoch = BrokerEpoch(state.next_offset + len(changes))
     new = _registration(request, epoch, fenced=True, in_controlled_shutdown=False)
     because = "a new broker"

@@ -97,9 +97,8 @@ def strangers(state: ControllerState) -> list[int]:
     return [each for each in hosts if state.image.broker(each) is None and counts_as_active(state, each)]
 
 
-def left(state: ControllerState, broker_id: int) -> Decision:
-    """Failure handling for a life that the controller before this one knew and this one does not."""
-    because = "it was gone before the takeover"
+def left(state: ControllerState, broker_id: int, because: str) -> Decision:
+    """Failure handling for a life that this controller does not know, or knows no more."""
     return Decision(None, leave_all(state, broker_id), rule="registry.bounce", because=because)
 
 

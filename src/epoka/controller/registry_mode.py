@@ -67,6 +67,9 @@ class RegistryMode:
         for entry in changes.living:
             effects += self._decide(self._refreshed(entry, takeover), now, None)
         for entry in changes.new:
+            if not takeover:
+                # Below `eligible-isr` a leader may have taken the life before into an ISR after its end.
+                effects += self._decide(self._left(entry.id, "its session had ended"), now, None)
             effects += self._begin(entry, "a new broker", now, takeover=takeover)
         for broker in changes.dead:
             effects += self._end(broker, "its session ended", now)
@@ -74,7 +77,7 @@ class RegistryMode:
             effects += self._bounce(entry, now)
         if takeover:
             for broker_id in registry.strangers(state):
-                effects += self._decide(self._left(broker_id), now, None)
+                effects += self._decide(self._left(broker_id, "it was gone before the takeover"), now, None)
             # Who came back while there was no controller is no news to this one, and still may be waited for.
             for entry in changes.living:
                 effects += self._decide(partial(registry.start_up, state, entry.id), now, None)
@@ -102,8 +105,8 @@ class RegistryMode:
         effects = self._end(known, f"generation {entry.epoch} followed", now)
         return effects + self._begin(entry, f"after generation {known.epoch}", now)
 
-    def _left(self, broker_id: int) -> Callable[[], Decision]:
-        return lambda: registry.left(self._state, broker_id)
+    def _left(self, broker_id: int, because: str) -> Callable[[], Decision]:
+        return lambda: registry.left(self._state, broker_id, because)
 
     def _refreshed(self, entry: RegistryEntry, takeover: bool) -> Callable[[], Decision]:
         return lambda: registry.refresh(self._state, entry, takeover=takeover)

@@ -267,7 +267,8 @@ def _grown(state: ControllerState, wanted: CreatePartitionsTopic) -> list[Metada
         )
     _check_count(state, more)
     first = state.image.partition(topic.id, 0)
-    factor = len(first.replicas) if first else 1
+    # While it moves it has more: those that are to come and those that are to go.
+    factor = len(first.replicas) - len(first.removing) if first else 1
     if wanted.assignments is None:
         assignments = _placed(state, more, factor, state.image.partition_count)
     else:

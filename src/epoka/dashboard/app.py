@@ -47,7 +47,7 @@ class FaultRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def build(observer: Observer, secrets: Secrets, port: int, *, allow_faults: bool) -> Gate:
-    pages = _Pages(observer, secrets, allow_faults)
+    pages = _Pages(observer, allow_faults)
     routes = [
         Route("/", pages.index),
         Route("/static/{name}", pages.static),
@@ -73,9 +73,8 @@ def build(observer: Observer, secrets: Secrets, port: int, *, allow_faults: bool
 
 
 class _Pages:
-    def __init__(self, observer: Observer, secrets: Secrets, allow_faults: bool) -> None:
+    def __init__(self, observer: Observer, allow_faults: bool) -> None:
         self._observer = observer
-        self._secrets = secrets
         self._allow_faults = allow_faults
         # Read once: what is served is what was installed when the dashboard started.
         self._files = {
@@ -97,7 +96,6 @@ class _Pages:
             {
                 "faults": self._allow_faults,
                 "header": TOKEN_HEADER,
-                "token": self._secrets.action,
                 "verbs": VERBS,
             }
         )

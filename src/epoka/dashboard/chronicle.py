@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from epoka.ledger.telling import sentence
-from epoka.ledger.why import PLACEMENT, STANDING, Answer, History, Step
+from epoka.ledger.why import HEARD, PLACEMENT, STANDING, Answer, History, Step
 from epoka.model.ledger import LedgerEvent
 
 MOST_EVENTS: Final = 200_000
@@ -30,6 +30,7 @@ LIFE: Final = frozenset(
         "unregistered",
         "fenced",
         "unfenced",
+        HEARD,
         "stopping",
         "ended",
         "stale",
@@ -249,6 +250,8 @@ class Chronicle:
                 self._last_lives.pop(("standing", event.broker), None)
             elif event.kind in STANDING:
                 self._last_lives["standing", event.broker] = event
+            elif event.kind == HEARD:
+                self._last_lives.setdefault(("standing", event.broker), event)
             elif event.kind == "active":
                 self._last_lives["active", -1] = event
 

@@ -3,8 +3,9 @@
 - The Host header must be a loopback name with our own port, so no foreign name can be pointed at us.
 - A session begins with the token of the URL that the command printed, once; then it is a cookie.
 - Other programs on this machine that the browser visits see that cookie too, for cookies know no ports. So
-  whatever changes something needs a second secret in a header, which only our own page can read, and an
-  Origin that is ours.
+  whatever changes something needs a second secret in a header, and an Origin that is ours. The browser gets
+  it once, in the fragment of the address that the session begins at, and keeps it where only our own page
+  can read it; nothing gives it to a cookie.
 - No header that a proxy might set is read at all.
 """
 
@@ -73,7 +74,9 @@ class Gate:
             await _answer(send, 401, text)
             return
         if scope["method"] not in READING and not _same(headers.get(TOKEN_HEADER, ""), self._secrets.action):
-            await _answer(send, 403, f"A request that changes something needs the header {TOKEN_HEADER}.\n")
+            text = f"A request that changes something needs the right header {TOKEN_HEADER}; a page has it "
+            text += "when it was opened with the whole address that `epoka` printed.\n"
+            await _answer(send, 403, text)
             return
 
         async def send_safely(message: MutableMapping[str, Any]) -> None:
@@ -109,8 +112,9 @@ class Gate:
             await _answer(send, 401, "This is not the token of this dashboard.\n")
             return
         cookie = f"{self._cookie}={self._secrets.session}; HttpOnly; SameSite=Strict; Path=/"
-        # The address without the token takes its place in the browser.
-        await _answer(send, 303, "", ((b"location", b"/"), (b"set-cookie", cookie.encode())))
+        # The address without the token takes its place in the browser. A fragment is sent to nobody.
+        location = f"/#key={self._secrets.action}"
+        await _answer(send, 303, "", ((b"location", location.encode()), (b"set-cookie", cookie.encode())))
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from epoka.ledger.why import UNDONE
+from epoka.ledger.why import HEARD, UNDONE
 from epoka.model.ledger import LedgerEvent
 
 MOST_LIVES: Final = 200
@@ -85,7 +85,7 @@ class _Drawing:
         self._lives: dict[int, list[Life]] = {}
         self._reigns: list[Reign] = []
         self._faults: list[Fault] = []
-        self._open: dict[tuple[str, int], Fault] = {}
+        self._open: list[Fault] = []
         self._violence: dict[int, LedgerEvent] = {}
         """The last thing that somebody did to end a broker's life, until its next life begins."""
         self._wiped: set[int] = set()
@@ -165,8 +165,8 @@ class _Drawing:
                 life.ended = "clean" if granted and event.kind == "ended" else "unclean"
                 life.because = event.detail
                 self._end(life, event.time_ms)
-        elif event.kind in ("fenced", "unfenced", "stopping"):
-            kind = "active" if event.kind == "unfenced" else event.kind
+        elif event.kind in ("fenced", "unfenced", "stopping") or self._is_news(life, event):
+            kind = "active" if event.kind in ("unfenced", HEARD) else event.kind
             if life.ended and kind != "fenced":
                 return
             if not life.spans or life.spans[-1].kind != kind:
@@ -174,6 +174,11 @@ class _Drawing:
                     life.spans[-1].to_ms = event.time_ms
                 # After its end a life stays on the controller's books until it is fenced.
                 life.spans.append(Span(kind, event.time_ms, event.time_ms if life.ended else None))
+
+    def _is_news(self, life: Life, event: LedgerEvent) -> bool:
+        """Whether a broker tells first that it is active: where brokers are fenced, the controller does."""
+        decided = len(life.spans) > 1 or (event.broker, life.generation) in self._noticed
+        return event.kind == HEARD and not decided
 
     def _end(self, life: Life, at_ms: int) -> None:
         life.to_ms = max(at_ms, life.from_ms)
@@ -191,27 +196,29 @@ class _Drawing:
     def _fault(self, event: LedgerEvent) -> None:
         verb, node = event.given, event.broker
         if event.verdict == UNDONE:
-            for (began, whom), fault in list(self._open.items()):
-                if verb in ENDS_A_FAULT.get(began, ()) and node in (whom, -1):
-                    fault.to_ms = event.time_ms
-                    del self._open[began, whom]
+            for fault in self._open.copy():
+                if verb in ENDS_A_FAULT.get(fault.verb, ()) and node in (fault.node, -1):
+                    self._close(fault, event.time_ms)
             return
         fault = Fault(verb, node, event.time_ms, event.time_ms, event.detail)
         self._faults.append(fault)
         if verb in ("pause", "isolate"):
             fault.to_ms = None
-            self._open[verb, node] = fault
+            self._open.append(fault)
         elif verb == "wipe":
             self._wiped.add(node)
         if verb in ("kill", "stop"):
             self._violence[node] = event
-            for key in [("pause", node), ("kill", node), ("stop", node)]:
-                ended = self._open.pop(key, None)
-                if ended is not None:
-                    ended.to_ms = event.time_ms
+            for open_ in self._open.copy():
+                if (open_.verb, open_.node) == ("pause", node):
+                    self._close(open_, event.time_ms)
         if verb == "kill":
             lives = self._lives.get(node)
             if lives and not lives[-1].ended:
                 lives[-1].ended = "unclean"
                 lives[-1].because = event.detail
                 self._end(lives[-1], event.time_ms)
+
+    def _close(self, fault: Fault, at_ms: int) -> None:
+        fault.to_ms = at_ms
+        self._open.remove(fault)

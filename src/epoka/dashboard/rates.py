@@ -47,8 +47,10 @@ class Meter:
         self._seen: dict[Hashable, tuple[int, int]] = {}
         self._rates: dict[Hashable, float] = {}
 
-    def look(self, counts: Mapping[Any, int], at_ms: int) -> None:
-        """Where some counters stand. One that went back, because a log was cut, counts from there."""
+    def look(self, counts: Mapping[Any, int], at_ms: int, asked: Iterable[Any] = ()) -> None:
+        """Where some counters stand. One that went back, because a log was cut, counts from there; one that
+        was asked for and is not among them does not move until it is seen again."""
+        self._forget([key for key in asked if key not in counts])
         for key, count in counts.items():
             before = self._seen.get(key)
             if before is not None and at_ms > before[1]:
@@ -57,8 +59,11 @@ class Meter:
 
     def keep(self, exists: Callable[[Any], bool]) -> None:
         """Forget counters that are no more."""
-        for key in [key for key in self._seen if not exists(key)]:
-            del self._seen[key]
+        self._forget([key for key in self._seen if not exists(key)])
+
+    def _forget(self, keys: Iterable[Any]) -> None:
+        for key in keys:
+            self._seen.pop(key, None)
             self._rates.pop(key, None)
 
     @property
@@ -123,14 +128,18 @@ class Sampler:
         with self._asking.client() as client:
             found = ends(client, image, partitions)
             at_ms = int(time.time() * 1000)
-            self._produced.look(found, at_ms)
+            self._produced.look(found, at_ms, partitions)
             lines = [line.group for line in list_groups(client)]
-            for group in self._group_turns.next(lines):
+            asked = self._group_turns.next(lines)
+            told: set[tuple[str, str, int]] = set()
+            for group in asked:
                 offsets = {(group, *each): offset for each, offset in committed(client, group).items()}
                 self._consumed.look(offsets, int(time.time() * 1000))
+                told |= offsets.keys()
         self._produced.keep(lambda key: image.partition(*key) is not None)
         known = {*lines}
-        self._consumed.keep(lambda key: key[0] in known)
+        # A group that was asked and tells of an offset no more has none: its topic was deleted.
+        self._consumed.keep(lambda key: key in told or (key[0] in known and key[0] not in asked))
         self._add(Point(at_ms, self._produced.per_second, self._consumed.per_second))
 
     def _add(self, point: Point) -> None:

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 MAX_BYTES = 32 * 1024 * 1024
 MOST_WAITING = 100_000
 """Events kept for the next flush; beyond that the oldest are dropped and counted."""
+NO_EVENT = (msgspec.DecodeError, UnicodeDecodeError)
+"""What decoding says of bytes that are no event; msgspec has no error of its own for what is no text."""
 
 
 class LedgerFile:
@@ -84,6 +86,6 @@ def read(path: Path) -> Iterator[LedgerEvent]:
                     continue
                 try:
                     event = decoder.decode(line)
-                except msgspec.DecodeError:
+                except NO_EVENT:
                     continue
                 yield event

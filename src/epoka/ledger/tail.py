@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from epoka.ledger.file import older
+from epoka.ledger.file import NO_EVENT, older
 from epoka.model.ledger import LedgerEvent
 
 _NOTHING: Final = (-1, 0)
@@ -29,20 +29,34 @@ class Tail:
     def new(self) -> list[LedgerEvent]:
         """Every event that was not given before, in the order of time."""
         events: list[LedgerEvent] = []
-        for path in self._paths():
-            # A file that is turned over is the same file under its other name, and has been read so far. The
-            # newer one comes first: if it is turned over in between, it is found again, and not missed.
-            newer, before = self._read.get(path, _NOTHING), self._read.get(older(path), _NOTHING)
-            events += self._events(path, newer)
-            events += self._events(older(path), self._read.get(path, _NOTHING), newer, before)
+        given = self._read.copy()
+        try:
+            for path in self._paths():
+                events += self._events_of(path)
+        except OSError:
+            # What was read of the other files has not been given to anybody.
+            self._read = given
+            raise
         return sorted(events, key=lambda event: (event.time_ms, event.node, event.event_id))
+
+    def _events_of(self, path: Path) -> list[LedgerEvent]:
+        """What is new in a file and in the one before it."""
+        # A file that is turned over is the same file under its other name, and has been read so far. The
+        # newer one comes first: if it is turned over in between, it is found again, and not missed.
+        newer, before = self._read.get(path, _NOTHING), self._read.get(older(path), _NOTHING)
+        events = self._events(path, newer)
+        return events + self._events(older(path), self._read.get(path, _NOTHING), newer, before)
 
     def _events(self, path: Path, *known: tuple[int, int]) -> list[LedgerEvent]:
         """What is new in a file that may be one of those known, inode and position."""
         try:
             with path.open("rb") as file:
-                inode = os.fstat(file.fileno()).st_ino
-                position = next((at for each, at in known if each == inode), 0)
+                about = os.fstat(file.fileno())
+                inode = about.st_ino
+                position = max((at for each, at in known if each == inode), default=0)
+                if position > about.st_size:
+                    # Somebody has emptied it.
+                    position = 0
                 file.seek(position)
                 text = file.read()
         except FileNotFoundError:
@@ -53,6 +67,6 @@ class Tail:
         for line in text[:whole].splitlines():
             try:
                 events.append(self._decoder.decode(line))
-            except msgspec.DecodeError:
+            except NO_EVENT:
                 continue
         return events

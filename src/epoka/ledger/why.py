@@ -21,6 +21,8 @@ from epoka.model.ledger import LedgerEvent
 DEEPEST: Final = 12
 STANDING: Final = ("registered", "fenced", "unfenced", "stopping", "unregistered")
 """What the controller decides about a broker."""
+HEARD: Final = "unfenced-by-controller"
+"""What a broker tells of that. Below level `heartbeats` brokers are never fenced, and only this says so."""
 PLACEMENT: Final = ("leader", "isr", "reassignment")
 GONE: Final = ("ended", "stopping", "unregistered", "storage-failed", "stale")
 """What takes a broker away, besides fencing and whatever somebody does to it."""
@@ -83,6 +85,9 @@ class History:
         subject = f"broker {broker}"
         if last is None:
             return Answer(subject, f"the ledger knows nothing of broker {broker}")
+        if last.kind == "registered":
+            life = last.broker_epoch
+            last = self._last(lambda event: _is(HEARD, broker)(event) and event.broker_epoch == life) or last
         # In zookeeper mode both the broker and the controller tell of a registration.
         lives = list(
             dict.fromkeys(each.broker_epoch for each in self.events if _is("registered", broker)(each))
@@ -231,8 +236,11 @@ class History:
             return [self._fault(event, event.node)]
         if event.rule == "heartbeat.session":
             return [self._trouble(event, event.broker)]
-        numbers = [int(text) for text in re.findall(r"\d+", event.expected)]
-        for number in reversed(numbers):
+        # Other rules expect epochs of partitions and controllers, ids and names; that a generation has the
+        # same number is chance.
+        of_lives = event.rule.endswith("generation") or event.rule == "registry.bounce"
+        numbers = re.findall(r"\d+", event.expected) if of_lives else []
+        for number in map(int, reversed(numbers)):
             newer = self._before(event, lambda each: each.kind == "registered", epoch=number)
             if newer is not None:
                 return [newer]
@@ -306,6 +314,7 @@ _CONCLUSIONS: Final[dict[str, Callable[[History, LedgerEvent], list[LedgerEvent 
     "fenced-by-controller": History._of_fencing,
     "unregistered": History._of_fencing,
     "unfenced": History._of_unfencing,
+    HEARD: History._of_unfencing,
     "registered": History._of_registration,
     "ended": History._of_end,
     "stopping": History._of_stopping,
@@ -342,6 +351,7 @@ def _standing(event: LedgerEvent) -> str:
         "registered": "is registered and not yet unfenced",
         "fenced": "is fenced: it leads nothing and is in no ISR",
         "unfenced": "is active",
+        HEARD: "is active",
         "stopping": "is in its controlled shutdown",
         "unregistered": "is not registered",
     }

@@ -577,6 +577,8 @@ class PartitionLog:
         fresh.load()
         self._set_segments([fresh])
         self.log_start_offset = self.end_offset = start_offset
+        # The history of what is gone would be told as that of what is not there.
+        self.epochs.clear()
         self._recovery_point = min(self._recovery_point, start_offset)
         self._segment_born_ms = self._now
         self.producers.delete_snapshots(below=start_offset, above=start_offset - 1)

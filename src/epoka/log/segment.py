@@ -16,6 +16,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from struct import Struct
+from threading import Lock
 
 import numpy as np
 
@@ -54,6 +55,7 @@ class Segment:
         "_boundaries",
         "_indexed_to",
         "_loaded",
+        "_loading",
         "_max_timestamp",
         "_next_offset",
         "_offsets",
@@ -82,6 +84,7 @@ class Segment:
         self._persisted = 0
         self._indexed_to = 0
         self._loaded = False
+        self._loading = Lock()
         self._next_offset = base_offset
         self._max_timestamp = NO_TIMESTAMP
         self._boundaries: dict[int, int] = {}
@@ -100,20 +103,20 @@ class Segment:
     def next_offset(self) -> int:
         """One more than the last offset in it; the base offset if it is empty."""
         if not self._loaded:
-            self.load()
+            self._load_once()
         return self._next_offset
 
     @property
     def max_timestamp(self) -> int:
         if not self._loaded:
-            self.load()
+            self._load_once()
         return self._max_timestamp
 
     @property
     def index_entries(self) -> list[tuple[int, int, int]]:
         """Offset, position and the greatest timestamp before it, of every entry."""
         if not self._loaded:
-            self.load()
+            self._load_once()
         return [
             (self.base_offset + offset, position, timestamp)
             for offset, position, timestamp in zip(self._offsets, self._positions, self._timestamps)
@@ -134,6 +137,13 @@ class Segment:
         for position, header in self.scan(start):
             self._note(position, header)
         self._loaded = True
+
+    def _load_once(self) -> None:
+        """A reader and a compaction in another thread may both be the first: one waits for the other, or it
+        would take an index that is half made again for all there is."""
+        with self._loading:
+            if not self._loaded:
+                self.load()
 
     def _load_index_files(self, trust_below: int | None) -> int:
         """Loads the stored entries that can be right; the position from which the batches are to be read."""
@@ -290,7 +300,7 @@ class Segment:
     def position_of(self, offset: int) -> int:
         """Where the first batch begins that ends at or after `offset`; the size if there is none."""
         if not self._loaded:
-            self.load()
+            self._load_once()
         if offset >= self._next_offset:
             return self.size
         known = self._boundaries.get(offset)

@@ -109,6 +109,8 @@ class SettingsRead(msgspec.Struct, frozen=True):
     level: int
     configs: dict[tuple[int, str], dict[str, str]] = {}
     """Resource type and name to its settings."""
+    token: int = 0
+    """The last `ReadSettings` that had been asked for when this was read."""
 
 
 class IsrWritten(msgspec.Struct, frozen=True):
@@ -184,6 +186,12 @@ class Register(msgspec.Struct, frozen=True):
     version: int
 
 
+class ReadSettings(msgspec.Struct, frozen=True):
+    """Read the level and all settings again; answered by a `SettingsRead` with this token or a later one."""
+
+    token: int
+
+
 class WriteIsr(msgspec.Struct, frozen=True):
     """Write the ISR of a partition, if its node still has the expected version; answered by `IsrWritten`."""
 
@@ -197,4 +205,7 @@ class WriteIsr(msgspec.Struct, frozen=True):
     controller_epoch: int
 
 
-Effect = Respond | Hangup | Send | Report | Exit | Register | WriteIsr
+Coordinate = Register | ReadSettings | WriteIsr
+"""What a broker asks of the coordination service, in zookeeper mode only."""
+
+Effect = Respond | Hangup | Send | Report | Exit | Coordinate

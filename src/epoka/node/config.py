@@ -257,6 +257,14 @@ def _zookeeper_problems(config: NodeConfig) -> Iterator[tuple[tuple[str, ...], s
             (addresses,),
             f"{addresses} is for log mode; here the ensemble knows the controller",
         )
+    username = "epoka.zookeeper.username"
+    for name in ("epoka.zookeeper.password", "epoka.zookeeper.mechanism"):
+        said = config.string(name) not in (None, "", NODE_KEYS[name].default)
+        if said and config.string(username) is None:
+            yield (
+                (name,),
+                f"{name} is set, but {username} is missing: the ensemble would be told nothing",
+            )
 
 
 def _door_problems(config: NodeConfig) -> Iterator[tuple[tuple[str, ...], str]]:

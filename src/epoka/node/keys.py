@@ -249,6 +249,14 @@ _NETWORK = (
         _unlimited_or_at_least(1024),
     ),
     ConfigKey(
+        "queued.max.response.bytes",
+        Kind.LONG,
+        1024 * 1024 * 1024,
+        "How many bytes of answers are held for clients that do not read them; -1 for no limit. Beyond it, "
+        "the connection that has left the most unread is closed.",
+        _unlimited_or_at_least(1024),
+    ),
+    ConfigKey(
         "max.in.flight.requests.per.connection",
         Kind.INT,
         100,

@@ -98,7 +98,6 @@ class Figures:
     async def _of_replicas(self, core: BrokerCore) -> list[Family]:
         sizes: Counter[str] = Counter()
         counts: Counter[str] = Counter()
-        led: set[tuple[str, int]] = set()
         for position, replica in enumerate(list(core.replicas.by_key.values()), 1):
             if position % PARTITIONS_AT_A_TIME == 0:
                 await asyncio.sleep(0)
@@ -110,15 +109,18 @@ class Figures:
             self._messages_in[replica.topic] += max(0, end - self._seen.get(key, leadership.start_offset))
             # In the same step: another scrape may come in between, and must not count it again.
             self._seen[key] = end
-            led.add(key)
             in_sync = len(leadership.isr)
             counts["leadercount"] += 1
             counts["underreplicatedpartitions"] += in_sync < len(leadership.replicas)
             counts["underminisrpartitioncount"] += in_sync < replica.min_isr
             counts["atminisrpartitioncount"] += in_sync == replica.min_isr
+        # As it is now: another scrape may have seen what came after this one had passed.
+        present = list(core.replicas.by_key.values())
+        led = {(each.topic, each.index) for each in present if each.leadership is not None}
         for key in [each for each in self._seen if each not in led]:
             del self._seen[key]
-        for topic in [each for each in self._messages_in if each not in sizes]:
+        topics = {each.topic for each in present}
+        for topic in [each for each in self._messages_in if each not in topics]:
             del self._messages_in[topic]
         prefix = "kafka_server_replicamanager"
         return [
@@ -173,6 +175,11 @@ def _of_doors(listeners: list[Listener]) -> Iterator[Family]:
         "epoka_queued_request_bytes",
         "Bytes of requests that wait for their answers.",
         sum(each.queued_bytes for each in listeners),
+    )
+    yield gauge(
+        "epoka_unread_response_bytes",
+        "Bytes of answers that are held for peers that have not read them.",
+        sum(each.unread_bytes for each in listeners),
     )
 
 

@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
 MOST_AT_A_TIME = 16
+MOST_CONNECTIONS = 64
+"""More than these are not even told that they are too many."""
 MAX_LINE_BYTES = 8192
 
 
@@ -37,6 +39,9 @@ class MetricsDoor:
             self._server = None
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._inside >= MOST_CONNECTIONS:
+            writer.transport.abort()
+            return
         self._inside += 1
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -46,6 +51,9 @@ class MetricsDoor:
                     pass
                 writer.write(await self._answer(line))
                 await writer.drain()
+                # Behind `drain` some of it may still wait for a client that has stopped reading.
+                writer.close()
+                await asyncio.shield(writer.wait_closed())
         except (TimeoutError, OSError, EOFError, asyncio.LimitOverrunError):
             log.debug("a scrape came to nothing")
             writer.transport.abort()

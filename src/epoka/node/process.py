@@ -163,8 +163,9 @@ class Node:
         door = MetricsDoor(lambda: self._figures.collect(self.cores, self._listeners.values()))
         try:
             self.metrics_address = await door.open(host, port)
-        except OSError as error:
-            raise StartFailed(f"cannot serve metrics on {wanted}: {error.strerror or error}") from error
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise StartFailed(f"cannot serve metrics on {wanted}: {reason}") from error
         self._metrics = door
         at = ":".join(map(str, self.metrics_address))
         log.info("metrics on http://%s/metrics", at, extra={"node": self.config.node_id})
@@ -310,6 +311,7 @@ def server_limits(config: NodeConfig) -> ServerLimits:
         max_connections_per_ip=config.integer("max.connections.per.ip"),
         max_in_flight=config.integer("max.in.flight.requests.per.connection"),
         max_queued_bytes=config.integer("queued.max.request.bytes"),
+        max_unread_bytes=config.integer("queued.max.response.bytes"),
         max_idle_ms=config.integer("connections.max.idle.ms"),
     )
 
@@ -398,7 +400,11 @@ def _allow_many_files(connections: int) -> None:
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError) as error:
+            # On macOS the hard limit may be infinite, and the kernel has one of its own.
+            log.warning("no more than %d files can be open at a time: %s", soft, error)
 
 
 if __name__ == "__main__":

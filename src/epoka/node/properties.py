@@ -32,4 +32,6 @@ def _unescaped(text: str) -> str:
         code = match[1]
         return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPES.get(code, code)
 
-    return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", plain, text, flags=re.DOTALL)
+    # Java writes letters beyond 16 bits as two escapes; half of one would be a text that cannot be encoded.
+    plain_text = re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", plain, text, flags=re.DOTALL)
+    return plain_text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

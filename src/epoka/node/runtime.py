@@ -19,12 +19,12 @@ import msgspec
 
 from epoka.log.store import StorageError
 from epoka.model.events import (
+    Coordinate,
     Effect,
     Event,
     Exit,
     Hangup,
     Peer,
-    Register,
     Reply,
     Report,
     Request,
@@ -32,7 +32,6 @@ from epoka.model.events import (
     Send,
     StorageFailed,
     Wake,
-    WriteIsr,
 )
 from epoka.model.ledger import LedgerEvent
 
@@ -120,7 +119,7 @@ class Runtime:
         report: Callable[[LedgerEvent], None],
         on_end: Callable[[Ending], None],
         clock: Clock | None = None,
-        coordinate: Callable[[Register | WriteIsr], None] | None = None,
+        coordinate: Callable[[Coordinate], None] | None = None,
         name: str = "node",
     ) -> None:
         """`coordinate` does what a core asks of the coordination service, in zookeeper mode."""
@@ -251,7 +250,7 @@ class Runtime:
                     asker.hang_up(effect.reason)
             elif isinstance(effect, Exit):
                 self._end(Ending(EXIT_CLEAN if effect.clean else EXIT_FAILED, effect.clean, effect.reason))
-            elif isinstance(effect, Register | WriteIsr) and self._coordinate is not None:
+            elif isinstance(effect, Coordinate) and self._coordinate is not None:
                 self._coordinate(effect)
             else:
                 raise TypeError(f"a core asked for {effect!r}, which nobody here can do")

@@ -2,8 +2,8 @@
 
 Decides nothing about requests. It does decide who may take how much: frame size, connections in all and from
 one address, unanswered requests on a connection, bytes of requests that are arriving or unanswered, bytes of
-answers that wait for an earlier one, idle time, the time for a TLS handshake. A peer that breaks the protocol
-loses its connection with one line in the log; nobody else notices.
+answers that are not read or wait for an earlier one, idle time, the time for a TLS handshake. A peer that
+breaks the protocol loses its connection with one line in the log; nobody else notices.
 
 Everything here is a plain callback. A request costs no task and no future, and the bytes of a frame are never
 copied: the decoder's views point into the buffer the kernel wrote to.
@@ -45,6 +45,8 @@ MIN_READ_BYTES: Final = 1024 * 1024
 """How much of an answer a peer has to take in within the idle time, so as not to count as idle."""
 MAX_BLOCKED_BYTES: Final = 1024 * 1024
 """How much of answers may wait for an earlier one before no more is read from their connection."""
+UNREAD_PATIENCE_S: Final = 0.1
+"""How long unread answers may be too many: that one has just been written is no fault of its reader's."""
 
 
 class ServerLimits(msgspec.Struct, frozen=True):
@@ -55,6 +57,7 @@ class ServerLimits(msgspec.Struct, frozen=True):
     max_connections_per_ip: int = 2**31 - 1
     max_in_flight: int = 100
     max_queued_bytes: int = 512 * 1024 * 1024
+    max_unread_bytes: int = 1024 * 1024 * 1024
     max_idle_ms: int = 600_000
     max_full_ms: int = 30_000
     """How long others are held back for want of bytes until the connection that holds the most is closed."""
@@ -83,12 +86,16 @@ class Listener:
         self.max_queued_bytes = sys.maxsize if unlimited else self.limits.max_queued_bytes
         """No limit on the control listener: an acks=all produce waits for the very followers that would be
         held back there."""
+        unlimited = control or self.limits.max_unread_bytes == NO_LIMIT
+        self.max_unread_bytes = sys.maxsize if unlimited else self.limits.max_unread_bytes
         self.name = name
         self.connections: dict[int, Connection] = {}
         self.queued_bytes = 0
         """Of requests that wait for their answers."""
         self.arriving_bytes = 0
         """Of requests that no core has seen yet: unfinished ones, and those their connection puts off."""
+        self.unread_bytes = 0
+        """Of answers that are held for their readers."""
         self.traffic: defaultdict[int, Traffic] = defaultdict(Traffic)
         """What came and went, by API key."""
         self.node_id = self.runtimes[0].node_id if self.runtimes else -1
@@ -100,6 +107,7 @@ class Listener:
         self._ahead: Connection | None = None
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
+        self._relief: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
@@ -141,6 +149,8 @@ class Listener:
 
     def abort(self) -> None:
         """Drop every connection at once, as a crash would."""
+        if self._relief is not None:
+            self._relief.cancel()
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections.values()):
@@ -208,6 +218,21 @@ class Listener:
             self._full_since = self._loop.time()
         self._held_back[connection] = None
         return True
+
+    def count_unread(self, change: int) -> None:
+        """More or less is held of answers that have not been read; if it stays too much, somebody goes."""
+        self.unread_bytes += change
+        if self._relief is None and self.unread_bytes > self.max_unread_bytes:
+            self._relief = self._loop.call_later(UNREAD_PATIENCE_S, self._relieve)
+
+    def _relieve(self) -> None:
+        self._relief = None
+        for connection in self.connections.values():
+            connection.look()
+        for connection in sorted(self.connections.values(), key=lambda each: -each.unread_bytes):
+            if self.unread_bytes <= self.max_unread_bytes:
+                break
+            connection.leave_unread()
 
     def find(self, api_key: int) -> tuple[Runtime, int, int] | None:
         """Who serves an API here, and in which versions."""
@@ -315,6 +340,8 @@ class Connection(asyncio.BufferedProtocol):
         self._writing_paused = False
         self._left = 0
         """How much of what was written had not been sent when it was last looked at."""
+        self._taken = 0
+        """How much of that the peer has been seen to take in since it last counted as active."""
         self._reading_paused = False
         self._closing = False
         self._admitted = False
@@ -342,6 +369,7 @@ class Connection(asyncio.BufferedProtocol):
         slots, self._slots = self._slots, deque()
         self._backlog.clear()
         self._count(-self.arriving_bytes)
+        self._hold(left=0, blocked=0)
         for slot in slots:
             if slot.runtime is not None:
                 slot.runtime.forget(slot, slot.token)
@@ -413,10 +441,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._writing_paused = True
+        self._hold(left=self._transport.get_write_buffer_size(), blocked=self._blocked_bytes)
         self._pause_reading()
 
     def resume_writing(self) -> None:
         self._writing_paused = False
+        self._hold(left=0, blocked=self._blocked_bytes)
         self.last_active = self._loop.time()
         self.go_on()
 
@@ -426,6 +456,11 @@ class Connection(asyncio.BufferedProtocol):
     def held_bytes(self) -> int:
         """How much of what fills the listener is this connection's."""
         return self.arriving_bytes + sum(slot.size for slot in self._slots if slot.parts is None)
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much of answers is held here: unsent, or waiting for an earlier answer."""
+        return self._left + self._blocked_bytes
 
     def answered(self, slot: _Slot) -> None:
         """A request has its answer; it leaves when all earlier ones have left."""
@@ -438,22 +473,23 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.traffic[slot.api_key].bytes_out += size
         slots = self._slots
         if slots[0] is not slot:
-            self._blocked_bytes += size
+            self._hold(left=self._left, blocked=self._blocked_bytes + size)
             return
         parts: list[bytes | bytearray | memoryview] = []
         while slots and (ready := slots[0].parts) is not None:
             parts.extend(ready)
             slots.popleft()
-        if self._blocked_bytes:
-            self._blocked_bytes -= sum(map(len, parts)) - size
         if parts:
             self.last_active = self._loop.time()
             if self._tls is None:
                 self._transport.writelines(parts)
             else:
                 self._transport.write(self._tls.sealed(parts))
-            if self._writing_paused:
-                self._left = self._transport.get_write_buffer_size()
+        if self._blocked_bytes or self._writing_paused:
+            self._hold(
+                left=self._transport.get_write_buffer_size() if self._writing_paused else 0,
+                blocked=self._blocked_bytes and self._blocked_bytes + size - sum(map(len, parts)),
+            )
         if self._reading_paused:
             self.go_on()
 
@@ -485,16 +521,32 @@ class Connection(asyncio.BufferedProtocol):
 
     def idle(self) -> None:
         """Nothing has come or gone for too long. A request that waits for its answer keeps the connection."""
-        left = self._transport.get_write_buffer_size()
-        if left <= self._left - MIN_READ_BYTES:
+        self.look()
+        if self._taken >= MIN_READ_BYTES:
             # The peer reads, if slowly: an answer of many megabytes may take it a long time.
-            self._left, self.last_active = left, self._loop.time()
+            self._taken, self.last_active = 0, self._loop.time()
         elif self._closing:
             self._transport.abort()
         elif not self._slots or self._writing_paused:
             self._closing = True
             log.debug("closed the idle connection of %s:%d", self.host, self._port)
             self._transport.abort()
+
+    def look(self) -> None:
+        """See how much the peer has taken in of what it was sent."""
+        if self._left:
+            left = self._transport.get_write_buffer_size()
+            self._taken += self._left - left
+            self._hold(left=left, blocked=self._blocked_bytes)
+
+    def leave_unread(self) -> None:
+        """There are too many unread answers, and most of them are this peer's: they are not kept for it."""
+        self.refuse(
+            f"it has not read {self.unread_bytes} bytes of answers, and all together have not read "
+            f"{self._listener.unread_bytes} (queued.max.response.bytes)"
+        )
+        self._hold(left=0, blocked=0)
+        self.abort()
 
     def hurry(self, now: float) -> None:
         """A handshake that takes too long is given up."""
@@ -540,6 +592,11 @@ class Connection(asyncio.BufferedProtocol):
         """More or less has been received of requests that the core has not seen yet."""
         self.arriving_bytes += change
         self._listener.arriving_bytes += change
+
+    def _hold(self, *, left: int, blocked: int) -> None:
+        """So much of answers is held now: unsent, and waiting for an earlier one."""
+        self._listener.count_unread(left + blocked - self._left - self._blocked_bytes)
+        self._left, self._blocked_bytes = left, blocked
 
     def _pause_reading(self) -> None:
         if not self._reading_paused and not self._closing:

@@ -35,7 +35,15 @@ from epoka.coordination.zookeeper.session import (
 )
 from epoka.coordination.zookeeper.settings import UnknownLevel, read_settings, watch_settings
 from epoka.coordination.zookeeper.znodes import BadZnode, ControllerZnode, decode_controller
-from epoka.model.events import IsrChanged, IsrWritten, Register, Registered, WriteIsr
+from epoka.model.events import (
+    Coordinate,
+    IsrChanged,
+    IsrWritten,
+    ReadSettings,
+    Register,
+    Registered,
+    WriteIsr,
+)
 from epoka.model.levels import FEATURE_NAME, FeatureLevel
 from epoka.model.registrations import Endpoint, Feature
 from epoka.node.client import Address
@@ -49,6 +57,8 @@ SESSION_FILE: Final = "zookeeper.session"
 """In the first log directory: the last session, so that the next life need not wait until it ends."""
 STAND_AGAIN_S: Final = 1.0
 """A controller that failed in office lets others have it first."""
+TRY_AGAIN_S: Final = 1.0
+"""Between two attempts of a broker to register, or to read what it has asked for."""
 
 
 class Tell(Protocol):
@@ -87,9 +97,10 @@ class Ties:
         """From now on tell the node what happens."""
         self._tell = tell
         self._desk.start(tell.crash)
+        self.session.listen(self._on_end)
         self._watches += self._watch()
 
-    def perform(self, effect: Register | WriteIsr) -> None:
+    def perform(self, effect: Coordinate) -> None:
         """Do what a core asked for; the answer is an event."""
         raise TypeError(f"{type(self).__name__} cannot do {effect!r}")
 
@@ -103,6 +114,11 @@ class Ties:
         for watch in self._watches:
             watch.stop()
         self._desk.close()
+
+    def _on_end(self, event: SessionEvent) -> None:
+        if event is SessionEvent.OVER:
+            where = self.session.connect
+            self._tell.end(f"ZooKeeper at {where} does not let node {self.node_id} in again; see above why")
 
     def _watch(self) -> Sequence[Watch]:
         raise NotImplementedError
@@ -124,6 +140,10 @@ class BrokerTies(Ties):
         self._timeout_s = config.integer("initial.broker.registration.timeout.ms") / 1000
         self._session_file = folder / SESSION_FILE
         self._version = 0
+        self._wanted_settings = 0
+        """The last token with which settings were asked for."""
+        self._told_settings = 0
+        """The last that was answered."""
         self._was_registered = False
         self._registered_as = (0, 0)
         """The session that is registered, and with which version."""
@@ -133,16 +153,23 @@ class BrokerTies(Ties):
         found = self.controller
         return () if found is None or not found.host else ((found.host, found.port),)
 
-    def perform(self, effect: Register | WriteIsr) -> None:
+    def perform(self, effect: Coordinate) -> None:
         if isinstance(effect, Register):
             self._version = effect.version
             self._desk.ask("register", self._register)
+        elif isinstance(effect, ReadSettings):
+            self._wanted_settings = effect.token
+            self._desk.ask("settings", self._read_settings)
         else:
             self._desk.ask(f"write {effect.token}", partial(self._write_isr, effect))
 
     def close(self) -> None:
         super().close()
-        self._session_file.unlink(missing_ok=True)
+        try:
+            self._session_file.unlink(missing_ok=True)
+        except OSError as error:
+            # The next life finds a session that has ended, which it does not mind.
+            log.warning("%s cannot be deleted: %s", self._session_file, error.strerror)
 
     def end_last_session(self) -> None:
         """A life before this one was killed. Whoever has its disk knows that it is over, and need not wait
@@ -194,6 +221,8 @@ class BrokerTies(Ties):
                     self._tell.end(f"broker {self.node_id} was not registered in time: {error}")
                     return
                 log.warning("%s", error, extra={"node": self.node_id})
+                # Not every refusal comes after a wait: a quota, for instance, is told at once.
+                self._desk.pause(TRY_AGAIN_S)
         else:
             return
         if isinstance(outcome, IdInUse):
@@ -213,12 +242,21 @@ class BrokerTies(Ties):
             log.warning("%s cannot be written: %s", self._session_file, error.strerror)
 
     def _read_settings(self) -> None:
+        token = self._wanted_settings
         try:
-            settings = read_settings(self.session)
+            settings = read_settings(self.session, token)
         except UnknownLevel as error:
             self._tell.end(f"broker {self.node_id} cannot serve this cluster: {error}")
             return
+        except ZooKeeperError:
+            if token > self._told_settings:
+                # A watch calls again after a broken connection. After any other failure nobody does, and the
+                # broker waits for this.
+                self._desk.pause(TRY_AGAIN_S)
+                self._desk.ask("settings", self._read_settings)
+            raise
         if settings is not None:
+            self._told_settings = token
             self._tell.event(settings)
 
     def _find_controller(self) -> None:

@@ -156,6 +156,11 @@ class Checkers:
                 if leadership is not None:
                     self.began_to_lead(process, key, replica)
                     known.high_watermark = replica.high_watermark
+                    committed = self.oracle.committed(key)
+                    if committed.excused_from is None:
+                        # Whoever is alone may commit in the moment in which it begins to lead. What an
+                        # exception has made forgotten is no news.
+                        known.high_watermark = min(replica.high_watermark, committed.end)
                 known.leadership = leadership
             if replica.leader_epoch < known.leader_epoch:
                 self.fail(
@@ -245,6 +250,7 @@ class Checkers:
             self.fail("4: logs match", f"{process}, {replica} in epoch {replica.leader_epoch}: {wrong}")
         if mark <= known:
             return
+        self.enough(process, key, replica)
         state = self.truth.partition(*key)
         if (
             replica.leadership is not None
@@ -254,6 +260,20 @@ class Checkers:
             self.quorum(process, key, replica)
         if state is not None:
             self.candidates(key, state, committed)
+
+    def enough(self, process: Process, key: Key, replica: Replica) -> None:
+        """Invariant 19: nothing is committed by fewer in-sync replicas than the topic asks for."""
+        topic = self.truth.topic(key[0])
+        if topic is None or replica.leadership is None:
+            return
+        asked = int(self.truth.topic_config(topic.name).get("min.insync.replicas", "1"))
+        isr, replicas = replica.leadership.isr, replica.leadership.replicas
+        if len(isr) < min(asked, len(replicas)):
+            self.fail(
+                "19: enough are in sync",
+                f"{process} committed up to {replica.high_watermark} of {replica} with the ISR {list(isr)}, "
+                f"where {asked} are asked for",
+            )
 
     def quorum(self, process: Process, key: Key, replica: Replica) -> None:
         """Invariant 3: whoever could be elected is counted on."""

@@ -9,6 +9,7 @@ a controller that is not in office any more fails there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -16,9 +17,11 @@ import msgspec
 
 from epoka.controller.metadata_log import Loaded, MetadataLogFailed, Overtaken, take
 from epoka.model.events import (
+    Coordinate,
     Event,
     IsrChanged,
     IsrWritten,
+    ReadSettings,
     Register,
     Registered,
     RegistryChanged,
@@ -300,9 +303,13 @@ class Keeper:
         self._open(process)
         self._tell(process, self._settings_event)
 
-    def perform(self, process: Process, effect: Register | WriteIsr) -> None:
+    def perform(self, process: Process, effect: Coordinate) -> None:
         if isinstance(effect, WriteIsr):
             self.world.later(self._lag(process.address), self._write_isr, process, effect)
+            return
+        if isinstance(effect, ReadSettings):
+            read = partial(self._settings_event, effect.token)
+            self.world.later(self._lag(process.address), self._tell, process, read)
             return
         self._asked[process.life] = effect.version
         self.world.later(self._lag(process.address), self._register, process)
@@ -401,8 +408,8 @@ class Keeper:
         image = self.image
         return int(image.level), {key: dict(image.config(*key)) for key in image.configured()}
 
-    def _settings_event(self) -> SettingsRead:
-        return SettingsRead(*self._read_settings())
+    def _settings_event(self, token: int = 0) -> SettingsRead:
+        return SettingsRead(*self._read_settings(), token)
 
     def controller_acted(self, process: Process) -> None:
         """Whoever changed settings has them told to everybody."""

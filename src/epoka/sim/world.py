@@ -31,11 +31,11 @@ from epoka.log.directory import LogDirectory
 from epoka.log.store import MemoryStore, StorageError
 from epoka.model.events import (
     CONTROLLER,
+    Coordinate,
     Effect,
     Event,
     Exit,
     Hangup,
-    Register,
     Reply,
     Report,
     Request,
@@ -44,7 +44,6 @@ from epoka.model.events import (
     Stop,
     StorageFailed,
     Wake,
-    WriteIsr,
 )
 from epoka.model.ledger import LedgerEvent
 from epoka.model.levels import HIGHEST, FeatureLevel
@@ -629,7 +628,7 @@ class World:
                 process.exit = effect
                 self._end_process(process, silent=False)
                 self._close_disk(process, clean=effect.clean)
-            elif self.keeper is not None and isinstance(effect, Register | WriteIsr):
+            elif self.keeper is not None and isinstance(effect, Coordinate):
                 self.keeper.perform(process, effect)
             else:
                 raise TypeError(f"a core asked for {effect!r}, which is no effect here")

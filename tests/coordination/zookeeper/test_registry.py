@@ -159,6 +159,12 @@ def test_the_registry_is_made_when_it_is_missing(open_session: Open) -> None:
     register(session, 1)
 
 
+def test_a_broker_may_have_the_largest_id_that_a_node_can_have(open_session: Open) -> None:
+    session = open_session()
+    registered = register(session, 2**31 - 1)
+    assert Registry(session).snapshot().brokers == {2**31 - 1: registered}
+
+
 def test_nodes_that_no_broker_wrote_are_named_and_left_alone(open_session: Open) -> None:
     session = open_session()
     registered = register(session, 1)
@@ -167,17 +173,18 @@ def test_nodes_that_no_broker_wrote_are_named_and_left_alone(open_session: Open)
         "2": b"not json",
         "3": b'{"version":99}',
         "04": b"{}",
+        "2147483648": b'{"version":1,"host":"h","port":1}',
     }
     session.multi([Create(f"{paths.BROKER_IDS}/{name}", data, True) for name, data in strange.items()])
     session.create(paths.broker(5), b'{"version":1,"host":"h","port":1}')
     snapshot = Registry(session).snapshot()
     assert snapshot.brokers == {1: registered}
     assert [note.partition(": ")[0] for note in snapshot.notes] == [
-        f"{paths.BROKER_IDS}/{name}" for name in ("04", "2", "3", "5", "abc")
+        f"{paths.BROKER_IDS}/{name}" for name in ("04", "2", "2147483648", "3", "5", "abc")
     ]
-    assert "no session holds it" in snapshot.notes[3]
+    assert "no session holds it" in snapshot.notes[4]
     assert all(note.endswith("it is left alone") for note in snapshot.notes)
-    assert session.children_of(paths.BROKER_IDS) == ["04", "1", "2", "3", "5", "abc"]
+    assert session.children_of(paths.BROKER_IDS) == ["04", "1", "2", "2147483648", "3", "5", "abc"]
     refused = attempt(open_session(), 2)
     assert isinstance(refused, IdInUse) and "it cannot be read" in refused.reason
 

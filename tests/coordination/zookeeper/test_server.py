@@ -116,6 +116,13 @@ def test_what_cannot_be_an_ensemble_is_refused(tmp_path: Path) -> None:
         ZooKeeperServer(tmp_path, 3).start()
 
 
+def test_an_ensemble_goes_on_with_as_many_nodes_as_it_had(tmp_path: Path) -> None:
+    assert ZooKeeperServer(tmp_path).nodes == (1,)
+    for number in (1, 2, 3):
+        (tmp_path / f"node-{number}").mkdir()
+    assert ZooKeeperServer(tmp_path).nodes == (1, 2, 3)
+
+
 def test_a_start_that_was_cut_short_does_not_stand_in_the_way_of_the_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

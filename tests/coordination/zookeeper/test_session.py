@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from functools import partial
 from pathlib import Path
 
 import kazoo.exceptions
@@ -40,7 +41,9 @@ def test_zookeeper_connect_is_understood(text: str, hosts: tuple[str, ...], chro
     assert Connect.parse(text) == Connect(hosts, chroot)
 
 
-@pytest.mark.parametrize("text", ["", "a:1,", "a:b", "a:0", "a:70000", "::1", "a//b", "a/x/../y", "a b:1"])
+@pytest.mark.parametrize(
+    "text", ["", "a:1,", "a:b", "a:0", "a:70000", "::1", "a//b", "a/x/../y", "a b:1", "a:1/x,b:1/x"]
+)
 def test_a_bad_zookeeper_connect_is_refused(text: str) -> None:
     with pytest.raises(BadConnectString, match=r"zookeeper\.connect"):
         Connect.parse(text)
@@ -233,6 +236,46 @@ def test_a_watch_tells_that_a_node_came_and_went(open_session: Open) -> None:
     wait_until(lambda: len(calls) == 2, "the creation")
     session.multi([Delete("/n")])
     wait_until(lambda: len(calls) == 3, "the deletion")
+
+
+def test_many_hundreds_of_watches_are_set_again_after_a_reconnection(open_session: Open) -> None:
+    session = open_session()
+    calls = [0] * 600
+
+    def count(number: int) -> None:
+        calls[number] += 1
+
+    for number in range(len(calls)):
+        session.watch_node(f"/n{number}", partial(count, number))
+    wait_until(lambda: min(calls) == 1, "the first calls")
+    cut(session)
+    wait_until(lambda: min(calls) == 2, "the calls after the reconnection")
+
+
+@pytest.mark.parametrize("cause", [kazoo.exceptions.AuthFailedError, kazoo.exceptions.SASLException])
+def test_whoever_is_not_let_in_again_is_told_that_it_is_over(
+    open_session: Open, monkeypatch: pytest.MonkeyPatch, cause: type[Exception]
+) -> None:
+    session = open_session()
+    events: list[SessionEvent] = []
+    session.listen(events.append)
+
+    def refuse(*_: object) -> tuple[float, float]:
+        raise cause("no more")
+
+    monkeypatch.setattr(session._client._connection, "_connect", refuse)
+    session._client._connection._socket.shutdown(socket.SHUT_RDWR)
+    wait_until(lambda: SessionEvent.OVER in events, lambda: f"the end, not {events}", within_s=5)
+    assert events == [SessionEvent.SUSPENDED, SessionEvent.LOST, SessionEvent.OVER]
+
+
+def test_a_session_that_expires_or_is_closed_is_not_over(open_session: Open) -> None:
+    session = open_session()
+    events: list[SessionEvent] = []
+    session.listen(events.append)
+    expire(session)
+    session.close()
+    assert events[-1] is SessionEvent.LOST and SessionEvent.OVER not in events
 
 
 def is_interrupted(session: Session) -> bool:

@@ -503,6 +503,9 @@ def test_corrupt_nodes_are_named_left_alone_and_cost_no_more_than_themselves(ope
         paths.config(2, "nobody"): b'{"version":1,"config":{"a":"1"}}',
         paths.config(4, "x"): b'{"version":1,"config":{}}',
         paths.shutdown(4): b"{}",
+        f"{paths.GENERATIONS}/99999999999": znodes.encode_generation(1),
+        paths.topic("n" * 250): znodes.encode_topic(TopicZnode(UUID(int=7), {0: Assignment((1,))})),
+        paths.topic("a b"): znodes.encode_topic(TopicZnode(UUID(int=8), {0: Assignment((1,))})),
         paths.topic("twin"): znodes.encode_topic(TopicZnode(UUID(int=1), {0: Assignment((1,))})),
         f"{paths.ISR_CHANGES}/nonsense": b"?",
     }
@@ -547,6 +550,11 @@ def test_corrupt_nodes_are_named_left_alone_and_cost_no_more_than_themselves(ope
             "the cluster is on level 99; this release ends at 5, fetch-epochs",
         ),
         (paths.PRODUCER_IDS, b"?", "the next producer id is unknown: /latest_producer_id_block"),
+        (
+            paths.PRODUCER_IDS,
+            b'{"version":1,"block_end":"9223372036854775807"}',
+            "the next producer id is unknown: /latest_producer_id_block",
+        ),
     ],
 )
 def test_what_would_be_dangerous_to_guess_stops_the_controller(

@@ -195,6 +195,11 @@ def test_what_is_wrong_is_said(decode: Callable[[str, bytes], Any], content: byt
     assert reason in str(raised.value)
 
 
+def test_nonsense_may_be_as_deep_as_a_node_is_large() -> None:
+    with pytest.raises(BadZnode, match="it cannot be read"):
+        znodes.decode_generation(PATH, b'{"version":1,"x":' + b"[" * 900_000)
+
+
 def test_a_value_that_its_key_does_not_allow_is_named_and_passed_over() -> None:
     """Cores take settings for checked, and end when they are not."""
     written = {

@@ -32,16 +32,14 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "--controllers",
         type=int,
-        default=1,
         metavar="N",
-        help="how many may be the controller, in zookeeper mode (default: 1)",
+        help="how many may be the controller, in zookeeper mode (default: as many as DIR has, or else 1)",
     )
     parser.add_argument(
         "--zookeepers",
         type=int,
-        default=1,
         metavar="1|3|5",
-        help="nodes of the ensemble that is started, in zookeeper mode (default: 1)",
+        help="nodes of the ensemble that is started, in zookeeper mode (default: as DIR has, or else 1)",
     )
     parser.add_argument(
         "--metrics",

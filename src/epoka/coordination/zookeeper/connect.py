@@ -46,6 +46,8 @@ class Connect(msgspec.Struct, frozen=True):
                 raise BadConnectString(f"zookeeper.connect: there is no port {port}")
             hosts.append(f"{found[1]}:{port}")
         chroot = f"/{path}".rstrip("/") if slash else ""
+        if "," in chroot:
+            raise BadConnectString("zookeeper.connect: the path comes once, behind the last address")
         if any(part in ("", ".", "..") for part in chroot.split("/")[1:]):
             raise BadConnectString(f"zookeeper.connect: {slash}{path} is not a path")
         return cls(tuple(hosts), chroot)

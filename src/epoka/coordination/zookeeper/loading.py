@@ -107,10 +107,12 @@ def _brokers(session: Session, registry: RegistrySnapshot, picture: Picture) -> 
     before: dict[int, int] = {}
     for name, path, node in _children(session, paths.GENERATIONS):
         try:
+            if not paths.is_broker_id(name):
+                raise BadZnode(path, "its name is not a broker id")
             before[int(name)] = znodes.decode_generation(path, node.data)
             picture.known.versions[path] = node.stat.version
-        except (BadZnode, ValueError) as bad:
-            _leave_alone(picture, bad if isinstance(bad, BadZnode) else BadZnode(path, "not a broker id"))
+        except BadZnode as bad:
+            _leave_alone(picture, bad)
     for broker in registry.brokers.values():
         generation = before.pop(broker.id, None)
         path = paths.generation(broker.id)
@@ -144,6 +146,9 @@ def _topics(session: Session, picture: Picture) -> list[_Topic]:
     owners: dict[UUID, str] = {}
     for name, path, node in _children(session, paths.TOPICS):
         try:
+            # Whoever has a replica of it makes a folder of this name.
+            if not paths.is_topic_name(name):
+                raise BadZnode(path, "its name is no topic's")
             content = znodes.decode_topic(path, node.data)
             topic_id = _topic_id(name, node, content)
             if topic_id in owners:

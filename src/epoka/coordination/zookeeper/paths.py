@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from epoka.model.image import BROKER_RESOURCE, TOPIC_RESOURCE
@@ -45,6 +46,16 @@ PERSISTENT: Final = (
     GENERATIONS,
 )
 """What must be there before anybody does anything; `Session.ensure` makes it."""
+
+
+def is_broker_id(name: str) -> bool:
+    """Whether a node of this name may be a broker's."""
+    return re.fullmatch(r"0|[1-9][0-9]{0,9}", name) is not None and int(name) < 2**31
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a node of this name may be a topic's: anything that CreateTopics takes."""
+    return re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) is not None
 
 
 def broker(broker_id: int) -> str:

@@ -10,7 +10,6 @@ this). Nodes that no broker wrote are named and left alone.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -239,7 +238,7 @@ def _picture(names: Sequence[str], nodes: Sequence[Node], position: int) -> Regi
     for name, node in zip(names, nodes):
         path = f"{paths.BROKER_IDS}/{name}"
         try:
-            if not re.fullmatch(r"0|[1-9]\d{0,8}", name):
+            if not paths.is_broker_id(name):
                 raise BadZnode(path, "its name is not a broker id")
             if not node.stat.owner:
                 raise BadZnode(path, "no session holds it, so it is no broker's")

@@ -144,7 +144,7 @@ class _Node:
 
 
 class ZooKeeperServer:
-    """An ensemble of `nodes` servers that keep what they know under `folder`.
+    """An ensemble of `nodes` servers that keep what they know under `folder`: as many as are there, or one.
 
     `start` returns when every node serves. A context manager: it starts and stops.
     """
@@ -152,16 +152,18 @@ class ZooKeeperServer:
     def __init__(
         self,
         folder: Path,
-        nodes: int = 1,
+        nodes: int | None = None,
         *,
         port: int = 0,
         heap_mb: int = HEAP_MB,
         settings: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
     ) -> None:
+        self.folder = folder.absolute()
+        if nodes is None:
+            nodes = len(self._kept) or 1
         if nodes < 1 or nodes % 2 == 0:
             raise ZooKeeperUnavailable(f"an ensemble has 1, 3 or 5 nodes, not {nodes}: half is no majority")
-        self.folder = folder.absolute()
         self._count = nodes
         self._first_port = port
         self._heap_mb = heap_mb
@@ -249,11 +251,15 @@ class ZooKeeperServer:
             known = ", ".join(map(str, self.nodes))
             raise ZooKeeperUnavailable(f"there is no ZooKeeper node {number}; they are {known}") from None
 
+    @property
+    def _kept(self) -> list[Path]:
+        """What an ensemble has left here."""
+        return list(self.folder.glob("node-*"))
+
     def _place_nodes(self) -> None:
-        strangers = sorted(self.folder.glob("node-*"))
-        if strangers and len(strangers) != self._count:
+        if self._kept and len(self._kept) != self._count:
             raise ZooKeeperUnavailable(
-                f"{self.folder} holds an ensemble of {len(strangers)}, which {self._count} cannot take over"
+                f"{self.folder} holds an ensemble of {len(self._kept)}, which {self._count} cannot take over"
             )
         for number in self.nodes:
             wanted = self._first_port + number - 1 if self._first_port else 0

@@ -31,7 +31,7 @@ try:
     from kazoo import exceptions as kazoo_errors
     from kazoo.client import KazooClient
     from kazoo.handlers.threading import KazooTimeoutError
-    from kazoo.protocol.states import EventType, KazooState
+    from kazoo.protocol.states import Callback, EventType, KazooState, KeeperState
     from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 except ModuleNotFoundError as missing:
     if missing.name != "kazoo":
@@ -107,6 +107,8 @@ class SessionEvent(Enum):
     """The connection broke; the session may live on."""
     LOST = "lost"
     """The session is over, and its ephemeral nodes are gone. The next connection is a new session."""
+    OVER = "over"
+    """After LOST: there will be no next connection, because we are not let in any more."""
 
 
 class Session:
@@ -425,6 +427,10 @@ class Session:
             reason = str(error) or type(error).__name__
             raise ZooKeeperError(f"{path}: ZooKeeper at {self.connect} refuses: {reason}") from error
 
+    def _later(self, call: Callable[[], None]) -> None:
+        """Let kazoo's thread for callbacks do it."""
+        self._client.handler.dispatch_callback(Callback("session", call, ()))
+
     def _on_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
             session_id = self._client._session_id
@@ -432,7 +438,14 @@ class Session:
                 if self._id and session_id != self._id:
                     self._former_ids.add(self._id)
                 self._id = session_id
-        event = _EVENTS[state]
+        self._tell(_EVENTS[state])
+        expired = self._client.client_state == KeeperState.EXPIRED_SESSION
+        if state == KazooState.LOST and not expired and not self._client._stopped.is_set():
+            # A refused login, a connection that breaks during SASL, a ticket that ran out: kazoo ends its
+            # thread then, and nothing would ever be heard of this session again.
+            self._tell(SessionEvent.OVER)
+
+    def _tell(self, event: SessionEvent) -> None:
         for listener in list(self._listeners):
             try:
                 listener(event)
@@ -462,6 +475,7 @@ class Watch:
     """A watch that sets itself again after every event and every reconnection, until it is stopped."""
 
     def __init__(self, session: Session, arm: Callable[[Any], Any], callback: Callable[[], None]) -> None:
+        self._session = session
         self._arm_with = arm
         self._callback = callback
         self._stopped = False
@@ -472,7 +486,7 @@ class Watch:
         self._stopped = True
 
     def _arm(self) -> None:
-        if not self._stopped:
+        if not self._stopped and self._session.connected:
             self._arm_with(self._fired).rawlink(self._armed)
 
     def _fired(self, event: Any) -> None:
@@ -491,7 +505,8 @@ class Watch:
 
     def _on_session(self, event: SessionEvent) -> None:
         if event is SessionEvent.CONNECTED:
-            self._arm()
+            # This is the thread that sends: after some hundreds of requests it would wait for itself.
+            self._session._later(self._arm)
 
 
 _EVENTS: Final = {

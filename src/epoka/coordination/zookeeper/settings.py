@@ -19,8 +19,11 @@ class UnknownLevel(ZooKeeperError):
     """The cluster is on a level of a later release."""
 
 
-def read_settings(session: Session) -> SettingsRead | None:
-    """The level and every resource's settings; None before the first controller has set a level."""
+def read_settings(session: Session, token: int = 0) -> SettingsRead | None:
+    """The level and every resource's settings; None before the first controller has set a level.
+
+    `token` is the last with which a broker had asked for them before this call.
+    """
     session.sync(paths.FEATURES)
     node = session.get(paths.FEATURES)
     if node is None:
@@ -54,7 +57,7 @@ def read_settings(session: Session) -> SettingsRead | None:
                 continue
             if settings:
                 configs[resource_type, "" if name == paths.DEFAULT_BROKER else name] = settings
-    return SettingsRead(level, configs)
+    return SettingsRead(level, configs, token)
 
 
 def watch_settings(session: Session, callback: Callable[[], None]) -> tuple[Watch, Watch]:

@@ -53,7 +53,7 @@ class BadZnode(Exception):
 def _decode(path: str, data: bytes, kind: type[M], versions: range) -> M:
     try:
         content = msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadZnode(path, f"it cannot be read: {error}" if data else "it is empty") from error
     version = content.version  # type: ignore[attr-defined]
     if str(version) not in map(str, versions):
@@ -386,7 +386,7 @@ def encode_producer_ids(broker_id: int, first: int, next_producer_id: int) -> by
 def decode_producer_ids(path: str, data: bytes) -> int:
     """The first producer id that nobody has been given."""
     end = _decode(path, data, _ProducerIdsJson, range(1, 2)).block_end
-    if not re.fullmatch(r"-?\d{1,19}", end):
+    if not re.fullmatch(r"-1|[0-9]{1,19}", end) or int(end) >= 2**63 - 1:
         raise BadZnode(path, f"{end!r} is not a producer id")
     return int(end) + 1
 

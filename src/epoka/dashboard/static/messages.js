@@ -1,6 +1,7 @@
 // Messages of a topic. Whatever they hold becomes text: the server says what is text and what is bytes.
 import { day, h, number, redraw, time } from "/static/dom.js";
 import { get } from "/static/store.js";
+import { laidOut } from "/static/layout.js";
 import { cell, grid } from "/static/table.js";
 import { openPanel } from "/static/panel.js";
 
@@ -115,12 +116,6 @@ async function whole(topic, row, form) {
 
 /** JSON is laid out; anything else stays as it came. */
 function pretty(value) {
-  if (value?.as === "text" && !value.cut && /^\s*[[{]/.test(value.text)) {
-    try {
-      return JSON.stringify(JSON.parse(value.text), null, 2);
-    } catch {
-      return content(value);
-    }
-  }
-  return content(value);
+  const json = value?.as === "text" && !value.cut && /^\s*[[{]/.test(value.text);
+  return (json && laidOut(value.text)) || content(value);
 }

@@ -10,6 +10,15 @@ export const store = {
   skew_ms: 0,
 };
 
+// The address that begins a session has the key to changes behind it. It is kept here, where other servers of this
+// machine cannot read it: they see cookies, but this is another origin than theirs.
+const KEY = "epoka-key";
+const brought = /^#key=([\w-]+)$/.exec(location.hash);
+if (brought) {
+  localStorage.setItem(KEY, brought[1]);
+  history.replaceState(null, "", location.pathname);
+}
+
 const listeners = new Map();
 
 /** Call `what` with the content of every message of a kind; returns how to stop. */
@@ -31,7 +40,7 @@ export async function get(path, query = {}) {
 }
 
 export async function post(path, content) {
-  const headers = { "content-type": "application/json", [store.session.header]: store.session.token };
+  const headers = { "content-type": "application/json", [store.session.header]: localStorage.getItem(KEY) ?? "" };
   return answer(await fetch(path, { method: "POST", headers, body: JSON.stringify(content) }));
 }
 
