@@ -9,6 +9,7 @@ from pathlib import Path
 
 import kazoo.exceptions
 import pytest
+from kazoo.client import KazooClient
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 
 from epoka.coordination.zookeeper.bulk_read import Reading
@@ -22,6 +23,7 @@ from epoka.coordination.zookeeper.session import (
     SessionEvent,
     Unreachable,
     ZooKeeperError,
+    end_session,
 )
 from tests.coordination.zookeeper.people import Open, cut, expire
 from tests.waiting import wait_until
@@ -145,6 +147,30 @@ def test_an_expired_session_is_followed_by_a_new_one_and_everybody_is_told(open_
     assert events[-2:] == [SessionEvent.LOST, SessionEvent.CONNECTED]
 
 
+def test_a_session_whose_owner_takes_it_back_before_it_is_closed_is_ended_all_the_same(
+    open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session()
+    session.create("/mine", ephemeral=True)
+    end, ends = KazooClient.stop, 0
+
+    def stop(visitor: KazooClient) -> None:
+        nonlocal ends
+        ends += 1
+        if ends == 1:
+            # What ZooKeeper does to a connection whose session is taken up on another one.
+            visitor._connection._socket.shutdown(socket.SHUT_RDWR)
+            wait_until(lambda: not visitor.connected, "the visitor to be cut off")
+        end(visitor)
+
+    monkeypatch.setattr(KazooClient, "stop", stop)
+    before = session.id
+    end_session(session.connect, session.key)
+    assert ends > 1
+    wait_until(lambda: session.id != before and session.connected, "a new session")
+    assert session.get("/mine") is None
+
+
 @pytest.mark.parametrize(("asked_ms", "granted_ms"), [(500, 1_000), (8_000, 8_000), (90_000, 60_000)])
 def test_a_session_lasts_as_long_as_the_ensemble_grants(
     open_session: Open, asked_ms: int, granted_ms: int
@@ -252,6 +278,8 @@ def test_many_hundreds_of_watches_are_set_again_after_a_reconnection(open_sessio
     wait_until(lambda: min(calls) == 2, "the calls after the reconnection")
 
 
+# What ends kazoo's thread is told by its end, too.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("cause", [kazoo.exceptions.AuthFailedError, kazoo.exceptions.SASLException])
 def test_whoever_is_not_let_in_again_is_told_that_it_is_over(
     open_session: Open, monkeypatch: pytest.MonkeyPatch, cause: type[Exception]
