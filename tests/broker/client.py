@@ -46,7 +46,14 @@ def create_topic(
 
 
 def producing(
-    world: World, broker: int, topic: str, *values: bytes, acks: int = -1, index: int = 0, **about: Any
+    world: World,
+    broker: int,
+    topic: str,
+    *values: bytes,
+    acks: int = -1,
+    index: int = 0,
+    connection: int = 0,
+    **about: Any,
 ) -> list[Any]:
     """Put a produce; the list gets its answer."""
     request = produce.ProduceRequest(
@@ -61,7 +68,7 @@ def producing(
             ),
         ),
     )
-    return world.ask(broker, request, 9)
+    return world.ask(broker, request, 9, connection=connection)
 
 
 def produced(answers: list[Any]) -> produce.PartitionProduceResponse:

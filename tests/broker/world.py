@@ -277,15 +277,19 @@ class World:
 
     # What a client does.
 
-    def ask(self, broker_id: int, message: Any, version: int, *, control: bool = False) -> list[Any]:
-        """Put a client's request; the list gets the answer when it comes."""
+    def ask(
+        self, broker_id: int, message: Any, version: int, *, control: bool = False, connection: int = 0
+    ) -> list[Any]:
+        """Put a client's request, on a connection of its own unless given; the list gets the answer."""
         node = self.nodes[broker_id]
         token = next(self._tokens)
         answers: list[Any] = []
         node.askers[token] = lambda answer: answers.append(
             answer if answer in (None, HUNG_UP) else _through_the_codec(answer, version)
         )
-        peer = Peer(control=control, host="client", client_id="client", connection=1_000 + token)
+        peer = Peer(
+            control=control, host="client", client_id="client", connection=connection or 1_000 + token
+        )
         request = Request(token, version, _through_the_codec(message, version), peer)
         self._perform(node, node.core.handle(request, self.now))
         return answers

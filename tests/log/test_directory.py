@@ -181,7 +181,7 @@ def test_a_partition_of_another_topic_id_is_refused_and_after_deletion_welcome(s
     log = directory.create("t", 0, TOPIC)
     append(log, b"old")
     log.flush()
-    directory.checkpoint()
+    directory.checkpoint({("t", 0): 1})
     assert directory.create("t", 0, TOPIC) is log
     other = UUID(int=5)
     with pytest.raises(DirectoryRefused, match=str(other)):
@@ -194,6 +194,7 @@ def test_a_partition_of_another_topic_id_is_refused_and_after_deletion_welcome(s
     directory.abandon()
     again = open_directory(store)
     assert again.recoveries["t", 0].from_offset == 0
+    assert again.logs["t", 0].high_watermark == 0
     assert values_in(again.logs["t", 0]) == [b"new"]
 
 

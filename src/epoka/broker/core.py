@@ -22,6 +22,7 @@ from epoka.broker.isr_changes import IsrChanges
 from epoka.broker.lifecycle import Lifecycle, LifeState
 from epoka.broker.metadata_feed import MetadataFeed
 from epoka.broker.offsets_topic import OffsetsTopic
+from epoka.broker.pipelines import Pipelines
 from epoka.broker.producer_ids import ProducerIds
 from epoka.broker.registry_life import RegistryLife
 from epoka.broker.replicas import Logs, Replicas
@@ -73,6 +74,7 @@ class BrokerCore:
         self.following = Following(self)
         self.isr_changes = IsrChanges(self)
         self.sessions = FetchSessions(config.fetch_session_slots, config.incarnation_id)
+        self.pipelines = Pipelines()
         self.producer_ids = ProducerIds(self)
         self.creating: set[str] = set()
         """Topics that this broker has asked the controller to make."""
@@ -125,6 +127,7 @@ class BrokerCore:
         elif isinstance(event, Disconnected):
             for forget in self._waiting.pop(event.connection, {}).values():
                 forget()
+            self.pipelines.ended(event.connection)
             self._early = [each for each in self._early if each.peer.connection != event.connection]
         elif isinstance(event, Stop):
             self.lifecycle.stop(now)
@@ -170,7 +173,7 @@ class BrokerCore:
             return
         self.lifecycle.notice_silence(now)
         if not request.peer.control and not handler.always and not self.lifecycle.serving():
-            refusal = handler.refuse(request) if handler.refuse is not None else None
+            refusal = handler.refuse(self, request) if handler.refuse is not None else None
             if refusal is None:
                 self.emit(Hangup(request.token, "this broker does not serve now"))
             else:

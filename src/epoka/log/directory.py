@@ -48,6 +48,8 @@ class LogDirectory:
         self._config_of = config_of
         self._now = now
         self._points: dict[TopicPartition, int] = {}
+        self._marks: dict[TopicPartition, int] = {}
+        """Recovery points and high watermarks as they were last written."""
         self.directory_id = directory_id
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.recoveries: dict[TopicPartition, Recovery] = {}
@@ -96,7 +98,7 @@ class LogDirectory:
             self._store.replace(CLEAN_SHUTDOWN, b"")
             self._store.delete(CLEAN_SHUTDOWN)
         self._points = read_checkpoint(self._store, RECOVERY_POINTS)
-        high_watermarks = read_checkpoint(self._store, HIGH_WATERMARKS)
+        self._marks = read_checkpoint(self._store, HIGH_WATERMARKS)
         for name in self._store.folders():
             partition = parse_folder(name)
             if partition is None:
@@ -115,7 +117,7 @@ class LogDirectory:
                     clean=self.was_clean,
                     now=now,
                     topic_id=topic_id,
-                    high_watermark=high_watermarks.get(partition, 0),
+                    high_watermark=self._marks.get(partition, 0),
                     on_recovery_point_lowered=self._lowers(partition),
                 )
             except StorageError as error:
@@ -171,9 +173,10 @@ class LogDirectory:
         log = self.logs.pop((topic, partition), None)
         if log is not None:
             log.close(clean=False)
-        if self._points.pop((topic, partition), None) is not None:
-            # A new partition of the same name must not inherit the recovery point of this one.
-            write_checkpoint(self._store, RECOVERY_POINTS, self._points)
+        for name, kept in ((RECOVERY_POINTS, self._points), (HIGH_WATERMARKS, self._marks)):
+            if kept.pop((topic, partition), None) is not None:
+                # A new partition of the same name must not inherit what is known of this one.
+                write_checkpoint(self._store, name, kept)
         self._store.delete_folder(f"{topic}-{partition}")
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
@@ -182,8 +185,9 @@ class LogDirectory:
         if high_watermarks is not None:
             marks.update(high_watermarks)
         self._points = {partition: log.recovery_point for partition, log in self.logs.items()}
+        self._marks = marks
         write_checkpoint(self._store, RECOVERY_POINTS, self._points)
-        write_checkpoint(self._store, HIGH_WATERMARKS, marks)
+        write_checkpoint(self._store, HIGH_WATERMARKS, self._marks)
 
     def remember(self, generation: int) -> None:
         """Writes which generation the life has that uses the directory."""

@@ -111,6 +111,13 @@ class ProducerStates:
             f"producer {header.producer_id} sends sequence {first}, expected {expected}",
         )
 
+    def expects(self, header: BatchHeader) -> bool:
+        """Whether the batch follows one of the same epoch that is here, or is here itself."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None or entry.epoch != header.producer_epoch or not entry.batches:
+            return False
+        return type(self.check(header)) is not Refused
+
     def appended(self, header: BatchHeader, base_offset: int, seen_ms: int) -> None:
         """Remembers a batch that is in the log. `base_offset` counts, not that of the header."""
         producer_id = header.producer_id
@@ -209,6 +216,11 @@ class ProducerStates:
 
     def clear(self) -> None:
         self._entries.clear()
+
+
+def follows(sequence: int, earlier: int) -> bool:
+    """Whether one sequence number comes after another; behind the last one comes 0."""
+    return 0 < (sequence - earlier) & _MAX_SEQUENCE <= _MAX_SEQUENCE >> 1
 
 
 def snapshot_name(offset: int) -> str:

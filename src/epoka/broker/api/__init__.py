@@ -28,7 +28,7 @@ class Handler(msgspec.Struct, frozen=True):
     advertised_from: int
     """Lower than what is served where librdkafka's feature gates look for an old version (KAFKA-18659)."""
     handle: Callable[[BrokerCore, Request, int], Any]
-    refuse: Callable[[Request], Any] | None
+    refuse: Callable[[BrokerCore, Request], Any] | None
     """The answer of a broker that must not serve now; without one the connection is closed."""
     always: bool
     """Served even before the broker is running and while it is fenced."""

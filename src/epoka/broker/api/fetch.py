@@ -31,7 +31,7 @@ NO_RECORDS = b""
 NO_ERROR = ErrorCode.NONE
 
 
-def refuse(request: Request) -> wire.FetchResponse:
+def refuse(core: BrokerCore, request: Request) -> wire.FetchResponse:
     message: wire.FetchRequest = request.message
     return wire.FetchResponse(
         responses=tuple(

@@ -15,7 +15,7 @@ REQUEST = wire.HeartbeatRequest
 VERSIONS = (0, 4)
 
 
-def refuse(request: Request) -> wire.HeartbeatResponse:
+def refuse(core: BrokerCore, request: Request) -> wire.HeartbeatResponse:
     return wire.HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
 

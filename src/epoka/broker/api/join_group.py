@@ -15,7 +15,7 @@ REQUEST = wire.JoinGroupRequest
 VERSIONS = (0, 9)
 
 
-def refuse(request: Request) -> wire.JoinGroupResponse:
+def refuse(core: BrokerCore, request: Request) -> wire.JoinGroupResponse:
     return wire.JoinGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
 

@@ -15,7 +15,7 @@ REQUEST = wire.LeaveGroupRequest
 VERSIONS = (0, 5)
 
 
-def refuse(request: Request) -> wire.LeaveGroupResponse:
+def refuse(core: BrokerCore, request: Request) -> wire.LeaveGroupResponse:
     return wire.LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
 

@@ -33,7 +33,7 @@ SINCE_NOT_AVAILABLE = 5
 """From this version on clients know OFFSET_NOT_AVAILABLE."""
 
 
-def refuse(request: Request) -> wire.ListOffsetsResponse:
+def refuse(core: BrokerCore, request: Request) -> wire.ListOffsetsResponse:
     return _response(request.message, lambda topic, asked: _failed(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
 

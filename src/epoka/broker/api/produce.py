@@ -1,7 +1,8 @@
 """Produce: record batches stay bytes from the socket to the log.
 
 acks=0 is not answered (a refusal closes the connection, the only way to say so), acks=1 when the leader has
-appended, acks=all when the high watermark has passed the records.
+appended, acks=all when the high watermark has passed the records. What comes behind a refused batch of the
+same producer is refused, too (`broker/pipelines.py`).
 """
 
 from __future__ import annotations
@@ -29,9 +30,15 @@ ALL = -1
 ZSTD_SINCE = 7
 
 
-def refuse(request: Request) -> wire.ProduceResponse | None:
+def refuse(core: BrokerCore, request: Request) -> wire.ProduceResponse | None:
     message: wire.ProduceRequest = request.message
-    return _response(_every(message, ErrorCode.NOT_LEADER_OR_FOLLOWER)) if message.acks else None
+    if message.acks == 0:
+        return None
+    error, connection = ErrorCode.NOT_LEADER_OR_FOLLOWER, request.peer.connection
+    for topic in message.topic_data:
+        for partition in topic.partition_data:
+            core.pipelines.refused(connection, (topic.name, partition.index), partition.records, error)
+    return _response(_every(message, error))
 
 
 def handle(core: BrokerCore, request: Request, now: int) -> wire.ProduceResponse | None:
@@ -44,6 +51,7 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.ProduceResponse
     done: list[Written] = []
     waiting: list[tuple[Replica, Written]] = []
     touched: list[tuple[Replica, int]] = []
+    connection = request.peer.connection
     for topic in message.topic_data:
         name = topic.name
         allowed = may_write(name, request.peer)
@@ -53,11 +61,14 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.ProduceResponse
                 continue
             replica = core.replicas.by_name.get((name, partition.index))
             if replica is None:
-                done.append(Written(name, partition.index, core.replicas.missing(name, partition.index)))
-                continue
-            written = _append(core, replica, partition.records, acks, request.version, now)
+                written = Written(name, partition.index, core.replicas.missing(name, partition.index))
+            else:
+                written = _append(core, replica, partition.records, request, now)
             done.append(written)
-            if written.error == ErrorCode.NONE:
+            if written.error != ErrorCode.NONE:
+                core.pipelines.refused(connection, (name, partition.index), partition.records, written.error)
+            elif replica is not None:
+                core.pipelines.taken(connection, (name, partition.index))
                 touched.append((replica, len(partition.records or b"")))
                 if acks == ALL and replica.high_watermark < written.required:
                     waiting.append((replica, written))
@@ -82,14 +93,12 @@ def handle(core: BrokerCore, request: Request, now: int) -> wire.ProduceResponse
     return _response(done)
 
 
-def _append(
-    core: BrokerCore, replica: Replica, batches: object, acks: int, version: int, now: int
-) -> Written:
+def _append(core: BrokerCore, replica: Replica, batches: object, request: Request, now: int) -> Written:
     topic, index = replica.topic, replica.index
     leadership = replica.leadership
     if leadership is None:
         return Written(topic, index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if acks == ALL and len(leadership.isr) < min(replica.min_isr, len(leadership.replicas)):
+    if request.message.acks == ALL and len(leadership.isr) < min(replica.min_isr, len(leadership.replicas)):
         return Written(topic, index, ErrorCode.NOT_ENOUGH_REPLICAS)
     if core.replicas.offline_reason is not None:
         return Written(topic, index, ErrorCode.KAFKA_STORAGE_ERROR, reason=core.replicas.offline_reason)
@@ -100,8 +109,11 @@ def _append(
         headers = records.validate(batches, max_batch_bytes=log.config.max_message_bytes)
     except records.RecordError as error:
         return Written(topic, index, error.code, reason=error.reason)
-    if version < ZSTD_SINCE and any(header.codec == Codec.ZSTD for header in headers):
+    if request.version < ZSTD_SINCE and any(header.codec == Codec.ZSTD for header in headers):
         return Written(topic, index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, reason="zstd needs version 7")
+    earlier = core.pipelines.waits_for(request.peer.connection, (topic, index), headers[0], log.producers)
+    if earlier is not None:
+        return Written(topic, index, earlier.error, reason=f"sequence {earlier.sequence} comes before it")
     appended = log.append_as_leader(batches, headers, replica.leader_epoch, now)
     if isinstance(appended, Refused):
         core.replicas.append_refused(replica, appended, now)

@@ -15,7 +15,7 @@ REQUEST = wire.SyncGroupRequest
 VERSIONS = (0, 5)
 
 
-def refuse(request: Request) -> wire.SyncGroupResponse:
+def refuse(core: BrokerCore, request: Request) -> wire.SyncGroupResponse:
     return wire.SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
 
