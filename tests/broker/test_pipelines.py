@@ -109,6 +109,13 @@ class TestNothingIsHeldUp:
         assert send(world, b"a", 0, broker=2, connection=78) == ErrorCode.NONE
         assert send(world, b"b", 1, broker=2) == ErrorCode.NONE
 
+    def test_for_longer_than_batches_can_be_on_their_way(self, world: World):
+        """The first one was taken by another leader, and this one's log has lost it."""
+        without_leadership(world)
+        for _ in range(4):
+            assert send(world, b"b", 1, broker=2) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert send(world, b"b", 1, broker=2) == ErrorCode.NONE
+
     def test_of_a_producer_without_sequences(self, world: World):
         plain = {"producer_id": -1, "producer_epoch": -1}
         assert send(world, b"a", -1, broker=2, **plain) == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -8,14 +8,16 @@ even takes the first for written then. A leader that does know the producer woul
 order, and librdkafka begins a new epoch at that, in which it writes again whatever it has no answer for. So
 what comes behind a refused batch is refused for the same reason, until the refused one has come again.
 
-What is kept ends with its connection: on the next one a producer begins with what it has no answer for.
+That one may never come: another leader may have taken it, and this one's log may have lost it since. So no
+more are refused than can have been on their way, and a producer without an answer is never kept out. What is
+remembered ends with its connection: on the next one a producer begins with what it has no answer for.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from epoka.log.producers import ProducerStates, follows
+from epoka.log.producers import REMEMBERED_BATCHES, ProducerStates, follows
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.errors import Malformed, Truncated
 from epoka.wire.records import BatchHeader, read_header
@@ -26,13 +28,15 @@ MOST = 10_000
 Place = tuple[str, int]
 
 
-class RefusedBatch(msgspec.Struct, frozen=True, gc=False):
+class RefusedBatch(msgspec.Struct, gc=False):
     """The first of a producer's batches that has not been taken."""
 
     producer_id: int
     producer_epoch: int
     sequence: int
     error: ErrorCode
+    behind: int = REMEMBERED_BATCHES - 1
+    """How many that were sent before its refusal was known may still come."""
 
     def is_before(self, batch: BatchHeader) -> bool:
         return (
@@ -60,7 +64,7 @@ class Pipelines:
             return
         of_connection = self._refused.setdefault(connection, {})
         known = of_connection.get(place)
-        if known is None or not known.is_before(batch):
+        if known is None or not known.behind or not known.is_before(batch):
             of_connection[place] = RefusedBatch(
                 batch.producer_id, batch.producer_epoch, batch.base_sequence, error
             )
@@ -73,8 +77,9 @@ class Pipelines:
         """The refused batch that has to come before this one, unless the log has it from elsewhere."""
         of_connection = self._refused.get(connection)
         known = of_connection.get(place) if of_connection else None
-        if known is None or not known.is_before(batch) or producers.expects(batch):
+        if known is None or not known.behind or not known.is_before(batch) or producers.expects(batch):
             return None
+        known.behind -= 1
         return known
 
     def taken(self, connection: int, place: Place) -> None:
