@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from epoka.model.events import Disconnected, Hangup, Request, Respond
-from epoka.node import server
-from epoka.node.server import MIN_READ_BYTES, NO_LIMIT, Listener, ServerLimits
+from epoka.node import connection
+from epoka.node.connection import MIN_READ_BYTES
+from epoka.node.server import NO_LIMIT, Listener, ServerLimits
 from epoka.wire import frame as wire
 from epoka.wire.frame import SCRATCH_BYTES
 from epoka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -218,7 +219,7 @@ async def test_a_defect_in_the_decoder_costs_one_connection_and_not_the_node(
 ) -> None:
     async with kit.open_door() as door:
         with monkeypatch.context() as patch:
-            patch.setattr(server, "decode_request", lambda frame, max_elements: 1 // 0)
+            patch.setattr(connection, "decode_request", lambda frame, max_elements: 1 // 0)
             client = await door.connect()
             client.heartbeats(1)
             assert await client.closed() == b""
