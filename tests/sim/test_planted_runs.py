@@ -12,7 +12,7 @@ from epoka.sim.checkers import Violation
 from epoka.sim.oracle import Batch
 from epoka.sim.runner import Options, Run
 from epoka.sim.steps import Plan, Step
-from epoka.sim.workload import IDEMPOTENT, PRODUCERS
+from epoka.sim.workload import IDEMPOTENT, PRODUCERS, Line, UnderWay
 
 EVERY_MS, LENGTH_MS = 50, 1_000
 PLAN = Plan(
@@ -105,7 +105,9 @@ def _never_heal(run: Run) -> None:
 
 def _never_answer_a_producer(run: Run) -> None:
     producer, (key,) = run.workload.producers[IDEMPOTENT], run.workload.places
-    producer.sending[key] = run.history.sends(b"forgotten", key, IDEMPOTENT, -1, True)
+    line = producer.lines[key] = Line()
+    line.in_flight = 1
+    line.sent[b"forgotten"] = UnderWay(run.history.sends(b"forgotten", key, IDEMPOTENT, -1, True), 0, 0, 0)
 
 
 def _never_answer_a_consumer(run: Run) -> None:

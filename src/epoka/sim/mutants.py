@@ -20,6 +20,7 @@ from epoka.broker.api import fetch as fetch_api
 from epoka.broker.api import produce as produce_api
 from epoka.broker.core import BrokerCore
 from epoka.broker.isr_changes import IsrChanges
+from epoka.broker.pipelines import Pipelines
 from epoka.broker.replica import Replica
 from epoka.controller import (
     alter_partition,
@@ -475,6 +476,16 @@ def _readers_see_everything(stack: ExitStack) -> None:
 @mutant("no-sequence-check", "a leader does not know the numbers of idempotent producers", "lost-acks")
 def _no_sequence_check(stack: ExitStack) -> None:
     _replace(stack, ProducerStates, "check", lambda self, header: None)
+
+
+@mutant(
+    "pipelines-in-any-order",
+    "a leader takes what comes behind a refused batch",
+    "pipelines",
+    document="KAFKA-15591",
+)
+def _pipelines_in_any_order(stack: ExitStack) -> None:
+    _replace(stack, Pipelines, "waits_for", lambda self, *about: None)
 
 
 @mutant(

@@ -4,6 +4,10 @@ Inside a connection each direction keeps its order and repeats nothing; across c
 answer belongs to the request it was given for, by its call, as correlation ids do. Where a link is cut,
 messages wait like segments that are sent again and again; whoever waits too long closes the connection, and
 what was under way on it is lost, or comes late, when its sender has long given it up.
+
+Clients send one request behind the other, so theirs are as true as TCP: nothing arrives that is behind
+something lost, nothing after the other end has heard that the connection is gone, and no other connection
+takes its place before this end has. Nodes have to bear more than a network does.
 """
 
 from __future__ import annotations
@@ -78,6 +82,7 @@ class Connection:
         "receiver",
         "sender",
         "serving",
+        "torn",
     )
 
     def __init__(self, network: Network, sender: Process, to: int, key: tuple[int, int], peer: Peer) -> None:
@@ -94,6 +99,8 @@ class Connection:
         self.calls: deque[Call] = deque()
         self.serving: deque[Call] = deque()
         self.broken = False
+        self.torn = False
+        """A client's, of which nothing arrives any more."""
 
 
 class Hold:
@@ -172,7 +179,9 @@ class Network:
         world.schedule(world.now + timeout_ms, self._expire, call)
         for ambush in self.ambushes:
             ambush(sender, to, message)
-        if self.reset_chance and self.rng.random() < self.reset_chance:
+        if connection.broken:
+            world.schedule(world.now + 1, self._finish, call, None)
+        elif self.reset_chance and self.rng.random() < self.reset_chance:
             self.carry(connection.out, call, message)
             self.break_up(connection)
         else:
@@ -224,7 +233,12 @@ class Network:
         return any(message is kept for hold in self.holds for kept in hold.messages)
 
     def _comes_late(self, call: Call) -> bool:
-        return call.held or self.late_share >= 1.0 or self.rng.random() < self.late_share
+        if call.held or self.late_share >= 1.0:
+            return True
+        connection = call.connection
+        comes = self.rng.random() < self.late_share and not connection.torn
+        connection.torn = not comes and not connection.peer.control
+        return comes
 
     def _deliver(self, call: Call) -> None:
         connection = call.connection
@@ -233,13 +247,14 @@ class Network:
         receiver = None if machine is None else machine.process
         elsewhere = receiver is None or (bound is not None and bound is not receiver and not call.held)
         if connection.broken:
-            if not call.held and not (self.late_share >= 1.0 or self.rng.random() < self.late_share):
+            if not self._comes_late(call):
                 return
             if elsewhere:
                 return
         else:
-            if elsewhere:
+            if elsewhere or connection.torn:
                 # A powered-off machine says nothing; a process that is gone is refused by its machine.
+                connection.torn = not connection.peer.control
                 if not self.world.is_silent(connection.out.receiver):
                     self.break_up(connection)
                 return
@@ -330,9 +345,11 @@ class Network:
             return
         connection.broken = True
         world = self.world
-        sender, receiver = connection.sender, connection.receiver
-        if sender.outgoing.get(connection.key) is connection:
-            del sender.outgoing[connection.key]
+        receiver = connection.receiver
+        if lag_ms and not connection.peer.control:
+            world.schedule(world.now + lag_ms, self._tell_sender, connection)
+        else:
+            self._tell_sender(connection)
         for call in list(connection.calls):
             if call.answer_held:
                 continue
@@ -342,9 +359,19 @@ class Network:
                 self._finish(call, None)
         if receiver is not None and receiver.alive:
             receiver.incoming.pop(connection, None)
-            world.schedule(
-                world.now + max(lag_ms, 1), world.deliver, receiver, Disconnected(connection.number)
-            )
+            at = world.now + max(lag_ms, 1)
+            if not connection.peer.control:
+                at = max(at, connection.out.last_ms + 1)
+            world.schedule(at, self._tell_receiver, connection, receiver)
+
+    def _tell_sender(self, connection: Connection) -> None:
+        outgoing = connection.sender.outgoing
+        if outgoing.get(connection.key) is connection:
+            del outgoing[connection.key]
+
+    def _tell_receiver(self, connection: Connection, receiver: Process) -> None:
+        connection.torn = not connection.peer.control
+        self.world.deliver(receiver, Disconnected(connection.number))
 
     def process_ended(self, process: Process, *, silent: bool) -> None:
         """Both ends of everything it had: others hear at once, or not before they have waited long enough."""
@@ -355,7 +382,7 @@ class Network:
                 receiver.incoming.pop(connection, None)
                 lag_ms = 1_000 if silent else 1
                 world = self.world
-                world.schedule(world.now + lag_ms, world.deliver, receiver, Disconnected(connection.number))
+                world.schedule(world.now + lag_ms, self._tell_receiver, connection, receiver)
         process.outgoing.clear()
         if not silent:
             for connection in list(process.incoming):

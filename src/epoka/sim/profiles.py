@@ -14,6 +14,7 @@ import msgspec
 from epoka.model.levels import HIGHEST, FeatureLevel
 from epoka.sim.steps import Plan, Step
 from epoka.sim.swarm import fault, faults, ground, plan_of, produces, some_kinds, swarm
+from epoka.sim.workload import IDEMPOTENT
 
 SWARM: Final = "swarm"
 
@@ -250,6 +251,33 @@ def role_changes(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
         records=(30, 60),
         spread_ms=rng.choice((2, 8, 30)),
         controller={"session_timeout_ms": 400},
+    )
+
+
+def pipelines(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
+    """A producer writes several batches at once to topics whose leaders hear of them between two."""
+    length_ms = 1_600
+    steps: list[Step] = []
+    for at in range(50, length_ms - 200, 250):
+        steps.append(_step(rng, at, "create-topic"))
+        steps += [Step(at + later, "use-side-topic") for later in range(2, 40, 3)]
+        # The last partition that clients have heard of, which may be the new topic's.
+        steps += [
+            Step(at + later, "produce", ms=IDEMPOTENT, salt=-1)
+            for later in sorted(rng.sample(range(4, 80), rng.randint(8, 16)))
+        ]
+    if rng.random() < 0.5:
+        steps.append(fault(rng, "fast-bounce", rng.randrange(length_ms), "any"))
+    return aimed(
+        rng,
+        mode,
+        level,
+        steps,
+        noise=1,
+        length_ms=length_ms,
+        records=(0, 10),
+        spread_ms=rng.choice((8, 30)),
+        in_flight=5,
     )
 
 
@@ -785,6 +813,7 @@ PROFILES: Final[dict[str, Profile]] = {
     "slow-answers": slow_answers,
     "late-copies": late_copies,
     "role-changes": role_changes,
+    "pipelines": pipelines,
     "quick-returns": quick_returns,
     "lossy-leaders": lossy_leaders,
     "lagging-marks": lagging_marks,

@@ -124,7 +124,9 @@ class Run:
         self.violations = self.checkers.violations
         nemesis = self.nemesis = Nemesis(world, self.checkers, Random(self.seed ^ 0x5EED_0003), plan.min_isr)
         nemesis.over_budget = options.over_budget
-        self.workload = Workload(world, self.checkers, self.history, Random(self.seed ^ 0x5EED_0004))
+        self.workload = Workload(
+            world, self.checkers, self.history, Random(self.seed ^ 0x5EED_0004), plan.in_flight
+        )
         self.workload.adopt_topic("t")
         start = world.now
         for step in plan.steps:

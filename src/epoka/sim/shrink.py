@@ -24,6 +24,7 @@ CALMER: Sequence[dict[str, object]] = (
     {"brokers": 3},
     {"metadata_max_bytes": 8 << 20},
     {"most_queued": 500},
+    {"in_flight": 1},
 )
 
 

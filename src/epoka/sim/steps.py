@@ -50,6 +50,8 @@ class Plan(msgspec.Struct, frozen=True):
     most_queued: int = 500
     """Control requests for one broker, in zookeeper mode, before a controller tells it the way things are."""
     min_isr: int = 2
+    in_flight: int = 1
+    """Batches of a partition that an idempotent producer has under way at a time."""
 
 
 class Schedule(msgspec.Struct, frozen=True):

@@ -165,6 +165,8 @@ def swarm(rng: Random, mode: str, level: FeatureLevel | None) -> Plan:
     base = ground(rng, mode, level)
     # Where messages take their time, brokers fall behind: so few that it happens.
     base["most_queued"] = 2 if base["spread_ms"] >= 8 else 500
+    # As many as clients have by default, and one at a time where brokers are slow to see each other gone.
+    base["in_flight"] = 5 if base["settings"]["replica_lag_time_max_ms"] < 800 else 1
     length_ms = rng.choice((800, 1_500, 2_500))
     steps = faults(rng, length_ms, 1, 7, some_kinds(rng))
     steps += produces(rng, length_ms, 10, 30) + errands(rng, length_ms)

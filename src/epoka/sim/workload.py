@@ -1,15 +1,19 @@
 """Clients: three kinds of producers, consumers, and an operator.
 
 Clients learn who leads from whichever broker they last heard of, rightly or not, and try again when they were
-wrong. A plain producer sends each value once; an idempotent one goes on until it is acknowledged, one value
-at a time, so its order is a promise. Consumers read every partition from its beginning and never go back.
+wrong. A plain producer sends each value once; an idempotent one goes on until it is acknowledged, with one or
+several values of a partition on their way, and its order is a promise. Consumers read every partition from
+its beginning and never go back.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from epoka.model.events import CONTROLLER
 from epoka.model.levels import FeatureLevel
@@ -38,6 +42,34 @@ FORGOTTEN = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN
 """Answers of a broker that does not know what a producer has sent before."""
 
 
+class Line:
+    """What an idempotent producer has under way for one partition, in the order of its sequences."""
+
+    __slots__ = ("again", "in_flight", "sent")
+
+    def __init__(self) -> None:
+        self.sent: dict[bytes, UnderWay] = {}
+        self.in_flight = 0
+        self.again = False
+        """Something was refused or lost: when nothing is in flight any more, all of it is sent again."""
+
+    def takes(self, producer_id: int, sequence: int, window: int) -> bool:
+        """Whether one more may go: a broker knows the last five batches of a producer, and no more."""
+        first = next(iter(self.sent.values()), None)
+        return first is None or (
+            not self.again and first.producer_id == producer_id and sequence - first.base_sequence < window
+        )
+
+
+class UnderWay(msgspec.Struct, frozen=True):
+    """One value under way: a retry is the same batch, whatever the producer is by then."""
+
+    sent: Sent
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
 class Producer:
     """One client that writes."""
 
@@ -48,9 +80,7 @@ class Producer:
         self.idempotent = number == IDEMPOTENT
         self.process = load.stranger(1001 + number)
         self.waiting: deque[Sent] = deque()
-        self.sending: dict[Key, Sent] = {}
-        self.under: dict[Key, dict[str, int]] = {}
-        """Id, epoch and sequence of what is under way: a retry is the same batch, whatever we are by then."""
+        self.lines: dict[Key, Line] = {}
         self.guess: dict[Key, int] = {}
         self.producer_id = -1
         self.producer_epoch = -1
@@ -62,23 +92,34 @@ class Producer:
             self.waiting.append(sent)
             self.pump()
         else:
-            self.attempt(sent)
+            self._put(sent, {}, lambda broker, answer: self._decided(sent, broker, answer))
+
+    # Once, whatever becomes of it.
+
+    def _decided(self, sent: Sent, broker: int, answer: Any) -> None:
+        error, offset = self._outcome(broker, answer)
+        if error is ErrorCode.NONE:
+            self.load.history.acknowledged(sent, offset)
+        else:
+            self.guess.pop(sent.key, None)
+            sent.failed = error in DEFINITE
+
+    # Until it is acknowledged.
 
     def pump(self) -> None:
-        """Send the next value of every partition that has none under way."""
+        """Send what may go: of every partition as much as may be under way."""
         if self.producer_id < 0:
             self._ask_for_id()
             return
         for sent in list(self.waiting):
-            if sent.key not in self.sending:
+            line = self.lines.setdefault(sent.key, Line())
+            sequence = self.sequences.get(sent.key, 0)
+            if line.takes(self.producer_id, sequence, self.load.in_flight):
                 self.waiting.remove(sent)
-                self.sending[sent.key] = sent
-                self.under[sent.key] = {
-                    "producer_id": self.producer_id,
-                    "producer_epoch": self.producer_epoch,
-                    "base_sequence": self.sequences.get(sent.key, 0),
-                }
-                self.attempt(sent)
+                self.sequences[sent.key] = sequence + 1
+                batch = UnderWay(sent, self.producer_id, self.producer_epoch, sequence)
+                line.sent[sent.value] = batch
+                self._attempt(batch, line)
 
     def _ask_for_id(self) -> None:
         if self._asking:
@@ -103,14 +144,58 @@ class Producer:
         self.sequences.clear()
         self.pump()
 
-    def attempt(self, sent: Sent) -> None:
+    def _attempt(self, batch: UnderWay, line: Line) -> None:
+        line.in_flight += 1
+        about = {
+            "producer_id": batch.producer_id,
+            "producer_epoch": batch.producer_epoch,
+            "base_sequence": batch.base_sequence,
+        }
+        self._put(batch.sent, about, lambda broker, answer: self._answered(batch, line, broker, answer))
+
+    def _answered(self, batch: UnderWay, line: Line, broker: int, answer: Any) -> None:
+        load, sent = self.load, batch.sent
+        error, offset = self._outcome(broker, answer)
+        line.in_flight -= 1
+        first = next(iter(line.sent), None)
+        if error is ErrorCode.NONE:
+            load.history.acknowledged(sent, offset)
+            line.sent.pop(sent.value, None)
+        else:
+            self.guess.pop(sent.key, None)
+            line.again = True
+            if error in FORGOTTEN and first == sent.value and load.leads(broker, sent.key):
+                # Only a loss can make a leader forget us; whether it may have is the checker's question.
+                load.sequence_lost(sent, broker, error)
+                for lost in line.sent.values():
+                    lost.sent.idempotent = False
+                line.sent.clear()
+                self.producer_id = -1
+        if sent.key not in load.places:
+            line.sent.clear()
+        if not line.in_flight and line.again:
+            load.world.later(RETRY_MS, self._again, sent.key)
+        self.pump()
+
+    def _again(self, key: Key) -> None:
+        line = self.lines[key]
+        if line.in_flight or not line.again:
+            return
+        line.again = False
+        if key not in self.load.places:
+            line.sent.clear()
+        for batch in list(line.sent.values()):
+            self._attempt(batch, line)
+        self.pump()
+
+    # Both.
+
+    def _put(self, sent: Sent, about: dict[str, int], then: Callable[[int, Any], None]) -> None:
         load = self.load
         place = load.places.get(sent.key)
         if place is None:
-            self.sending.pop(sent.key, None)
             return
         sent.attempts += 1
-        about = self.under[sent.key] if self.idempotent else {}
         request = client.produce_request(
             *place, client.batch([sent.value], **about), self.acks, TIMEOUT_MS - 100
         )
@@ -122,42 +207,26 @@ class Producer:
             client=self.process,
             lane=0,
             timeout_ms=TIMEOUT_MS,
-            then=lambda answer: self.answered(sent, broker, answer),
+            then=lambda answer: then(broker, answer),
         )
 
-    def answered(self, sent: Sent, broker: int, answer: Any) -> None:
-        load = self.load
+    def _outcome(self, broker: int, answer: Any) -> tuple[ErrorCode, int]:
         if answer is None:
-            error, offset = ErrorCode.NETWORK_EXCEPTION, -1
-        else:
-            part = answer.responses[0].partition_responses[0]
-            error, offset = ErrorCode.of(part.error_code), part.base_offset
+            return ErrorCode.NETWORK_EXCEPTION, -1
+        part = answer.responses[0].partition_responses[0]
+        error = ErrorCode.of(part.error_code)
         if error is ErrorCode.UNKNOWN_SERVER_ERROR:
-            load.checkers.fail(
+            self.load.checkers.fail(
                 "12: only listed refusals", f"broker {broker} answered a produce with {error.name}"
             )
-        if error is ErrorCode.NONE:
-            load.history.acknowledged(sent, offset)
-            if self.idempotent:
-                if self.under[sent.key]["producer_id"] == self.producer_id:
-                    self.sequences[sent.key] = self.under[sent.key]["base_sequence"] + 1
-                self.sending.pop(sent.key, None)
-                self.pump()
-            return
-        self.guess.pop(sent.key, None)
-        if not self.idempotent:
-            sent.failed = error in DEFINITE
-        elif sent.key not in load.places:
-            self.sending.pop(sent.key, None)
-        elif error in FORGOTTEN and load.leads(broker, sent.key):
-            # Only a loss can make a leader forget us; whether it may have is the checker's question.
-            load.sequence_lost(sent, broker, error)
-            sent.idempotent = False
-            self.sending.pop(sent.key, None)
-            self.producer_id = -1
-            self.pump()
-        else:
-            load.world.later(RETRY_MS, self.attempt, sent)
+        return error, part.base_offset
+
+    @property
+    def owed(self) -> list[Sent]:
+        """What has no answer yet."""
+        return [batch.sent for line in self.lines.values() for batch in line.sent.values()] + list(
+            self.waiting
+        )
 
 
 class Consumer:
@@ -212,7 +281,11 @@ class Consumer:
 
 
 class Workload:
-    def __init__(self, world: World, checkers: Checkers, history: History, rng: Random) -> None:
+    def __init__(
+        self, world: World, checkers: Checkers, history: History, rng: Random, in_flight: int = 1
+    ) -> None:
+        self.in_flight = in_flight
+        """How many batches of a partition an idempotent producer may have under way."""
         self.world = world
         self.checkers = checkers
         self.history = history
@@ -400,10 +473,7 @@ class Workload:
 
     def idle(self) -> str | None:
         """What clients still wait for."""
-        producer = self.producers[IDEMPOTENT]
-        waiting = [
-            sent for sent in (*producer.sending.values(), *producer.waiting) if sent.key in self.places
-        ]
+        waiting = [sent for sent in self.producers[IDEMPOTENT].owed if sent.key in self.places]
         return f"{waiting[0].value!r} is not acknowledged" if waiting else None
 
     def read_everything(self) -> bool:
