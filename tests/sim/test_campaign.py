@@ -55,6 +55,8 @@ AIMED = (
     ("log", "late-heartbeats"),
     ("log", "late-registrations"),
     ("log", "late-copies"),
+    ("log", "pipelines"),
+    ("zookeeper", "pipelines"),
     ("zookeeper", "stragglers"),
     ("zookeeper", "stale-control"),
     ("zookeeper", "zombie-controllers"),
