@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from epoka.controller.partition_change import change
 from epoka.fencing import Rules
+from epoka.model.image import LEADER_UNCHANGED
 from epoka.model.levels import FeatureLevel
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages.alter_partition_reassignments import (
@@ -299,3 +301,35 @@ def test_below_eligible_isr_a_stopping_broker_can_still_be_elected() -> None:
     assert office.propose("t", [2, 1], version=1).error_code == ErrorCode.NONE
     office.fence(2)
     assert office.partition("t").leader == 1
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"replicas": (2, 1, 3)},
+        {"replicas": (1, 2, 3, 4), "adding": (4,)},
+        {"removing": (3,)},
+        {"isr": (1, 2)},
+    ],
+    ids=["another order", "one comes", "one is to go", "another ISR"],
+)
+def test_where_proposals_name_no_partition_epoch_whatever_changes_raises_the_leader_epoch(
+    wanted: dict[str, tuple[int, ...]],
+) -> None:
+    office = four()
+    office.create("t", [1, 2, 3])
+    before = office.partition("t")
+    topic_id = office.core.image.topic("t").id
+    kept = change(topic_id, 0, before, lambda broker: True, **wanted)
+    renewed = change(topic_id, 0, before, lambda broker: True, renews=True, **wanted)
+    assert kept is not None and renewed is not None
+    if "removing" not in wanted:
+        assert kept.leader == LEADER_UNCHANGED
+    assert renewed.leader == before.leader
+
+
+def test_what_changes_nothing_raises_nothing() -> None:
+    office = four()
+    office.create("t", [1, 2, 3])
+    before = office.partition("t")
+    assert change(office.core.image.topic("t").id, 0, before, lambda broker: True, renews=True) is None

@@ -10,6 +10,7 @@ from epoka.broker import metadata_feed
 from epoka.broker.control_feed import ControlFeed
 from epoka.broker.following import Asked
 from epoka.broker.lifecycle import Lifecycle
+from epoka.controller import partition_change, reassignments
 from epoka.controller.state import ControllerState
 from epoka.log.epochs import CHECKPOINT
 from epoka.model.levels import FeatureLevel
@@ -261,6 +262,28 @@ def test_a_proposal_without_a_partition_epoch_undoes_nothing_that_the_controller
     assert [each.checker for each in replay(schedule).go().violations] == ["3: the quorum covers the ISR"]
 
 
+def test_a_reassignment_does_not_make_a_leader_forget_what_it_has_proposed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A leader proposed by IsrChange to add a broker. The controller moved the partition just before it took
+    the proposal, and the leader took the news of the move for an answer: it counted without a member that the
+    controller counted on (zookeeper mode, level `heartbeats`, seed 1261916)."""
+    schedule = steps.decode((FOUND / "reassignment-beside-a-proposal.json").read_bytes())
+    assert replay(schedule).go().ok
+    change = partition_change.change
+    monkeypatch.setattr(
+        reassignments, "change", lambda *about, renews, **wanted: change(*about, renews=False, **wanted)
+    )
+    assert [each.checker for each in replay(schedule).go().violations] == ["3: the quorum covers the ISR"]
+
+
+def test_what_a_busy_broker_has_in_its_inbox_comes_before_what_arrives_later() -> None:
+    """A broker with a slow disk was free again in the millisecond in which the next batch of a producer
+    arrived, and the simulator gave it that before the one that waited (log mode, seed 1469640)."""
+    schedule = steps.decode((FOUND / "request-before-an-earlier-one.json").read_bytes())
+    assert replay(schedule).go().ok
+
+
 def test_a_follower_whose_last_epoch_has_not_begun_cuts_it_off() -> None:
     """A crash flipped a bit of the leader epoch in the last batch of a log, which no checksum covers. No
     leader knew that epoch, and the follower was never in sync again (log mode, seed 244 of that day)."""
@@ -297,6 +320,14 @@ def test_a_broker_makes_no_log_before_it_knows_what_the_topic_asks_for(
     assert replay(schedule).go().ok
     monkeypatch.setattr(ControlFeed, "_keeps_a_log", lambda *asked: True)
     assert [each.checker for each in replay(schedule).go().violations] == ["19: enough are in sync"]
+
+
+def test_nobody_is_registered_who_has_not_asked_to_be() -> None:
+    """A broker was born again while it was cut off from the ensemble, and its session ended before it had
+    read the settings. The simulated ensemble registered it all the same, and by defaults it committed alone
+    (zookeeper mode, level `heartbeats`, seed 3002809)."""
+    schedule = steps.decode((FOUND / "life-before-its-settings.json").read_bytes())
+    assert replay(schedule).go().ok
 
 
 def test_a_broker_that_is_behind_hears_of_a_deletion_though_the_cluster_climbs() -> None:

@@ -4,7 +4,7 @@ Every change of a partition goes through here, so these hold everywhere: the lea
 is none; an ISR never becomes empty, the last member stays and the partition has no leader; a reassignment
 that is complete is ended by the same record; the leader epoch rises when a leader is set and whenever a
 replica leaves the assignment, so that a leader which no longer counts the replica can be told from one that
-still does. Where proposals name no partition epoch, it rises with every ISR that the controller changes by
+still does. Where proposals name no partition epoch, it rises with everything that the controller changes by
 itself (`renews`).
 """
 
@@ -90,8 +90,10 @@ def change(
         isr = state.isr
     if elected.unclean:
         recovery = RECOVERING
+    moved = tuple(replicas) != state.replicas or tuple(adding) != state.adding
+    moved |= tuple(removing) != state.removing
     renewed = any(replica not in replicas for replica in state.replicas) or (
-        renews and tuple(isr) != state.isr
+        renews and (moved or tuple(isr) != state.isr)
     )
     record = PartitionChangeRecord(
         partition_id=index,

@@ -120,6 +120,7 @@ def _moved(
         replicas=replicas,
         adding=adding,
         removing=removing,
+        renews=state.renews_leaders,
     )
     return _Outcome(record=record)
 

@@ -38,8 +38,9 @@ class ControllerState(msgspec.Struct):
     @property
     def renews_leaders(self) -> bool:
         """Leaders propose by IsrChange (KIP-343), which names no partition epoch: a proposal from before the
-        controller changed the ISR itself would undo that. So such a change raises the leader epoch, by which
-        the proposal is refused, as controllers of that time did."""
+        controller changed the ISR itself would undo that, and a leader that hears of another change of the
+        controller's cannot tell whether its proposal came before or after. So what the controller changes
+        raises the leader epoch, by which the proposal is refused, as controllers of that time did."""
         return self.pushes and FeatureLevel.HEARTBEATS <= self.image.level < FeatureLevel.ELIGIBLE_ISR
 
     @property

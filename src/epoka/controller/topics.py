@@ -6,7 +6,6 @@ The ISR of a new partition holds only brokers that may be in one, and its leader
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
@@ -15,7 +14,14 @@ from uuid import UUID
 from epoka.controller.decision import Decision
 from epoka.controller.placement import place
 from epoka.controller.state import ControllerState
-from epoka.model.ids import ZERO_TOPIC_ID, BrokerId, LeaderEpoch, PartitionEpoch
+from epoka.model.ids import (
+    MAX_TOPIC_NAME,
+    ZERO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    is_topic_name,
+)
 from epoka.model.image import TOPIC_RESOURCE, partition_record
 from epoka.model.partitions import PartitionState
 from epoka.model.records import MetadataRecord
@@ -42,8 +48,6 @@ from epoka.wire.messages.delete_topics import (
 from epoka.wire.messages.metadata_records import ConfigRecord, RemoveTopicRecord, TopicRecord
 from epoka.wire.texts import fitting
 
-MAX_NAME_LENGTH: Final = 249
-_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _TOPIC_SOURCE: Final = 1
 _STATIC_SOURCE: Final = 4
 _DEFAULT_SOURCE: Final = 5
@@ -105,10 +109,10 @@ def on_create_topics(state: ControllerState, request: CreateTopicsRequest) -> De
 
 
 def _check_name(state: ControllerState, name: str, folded: dict[str, str]) -> None:
-    if not name or name in (".", "..") or len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name):
+    if not is_topic_name(name):
         raise _Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"{name[:MAX_NAME_LENGTH]!r} is no topic name: 1 to {MAX_NAME_LENGTH} letters, digits, dots, "
+            f"{name[:MAX_TOPIC_NAME]!r} is no topic name: 1 to {MAX_TOPIC_NAME} letters, digits, dots, "
             "underscores and dashes, and neither . nor ..",
         )
     if state.image.topic(name) is not None:

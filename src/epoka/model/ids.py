@@ -5,6 +5,7 @@ Nothing is decided here.
 
 from __future__ import annotations
 
+import re
 from typing import Final, NewType
 from uuid import UUID, uuid5
 
@@ -25,7 +26,14 @@ not, as in Kafka."""
 NO_EPOCH: Final = BrokerEpoch(-1)
 """A generation that is not known or not given."""
 ZERO_TOPIC_ID: Final = TopicId(UUID(int=0))
+MAX_TOPIC_NAME: Final = 249
+_TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_NAME}}}")
 _BY_NAME: Final = UUID("1f0e5a5c-6d0b-5c0e-9a55-0e0f0d1c2b3a")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a topic may be called so; whoever has a replica of it makes a folder of this name."""
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 def derived_topic_id(name: str) -> TopicId:

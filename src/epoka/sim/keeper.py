@@ -217,7 +217,9 @@ class Keeper:
         """A broker begins another session, and with it a generation; a controller leaves its office."""
         if process.is_broker:
             self._open(process)
-            self.perform(process, Register(self._asked.get(process.life, WITH_HEARTBEATS)))
+            # One that has not read the settings yet does not know how to register.
+            if (version := self._asked.get(process.life)) is not None:
+                self.perform(process, Register(version))
         else:
             self.world.end_process(process)
 

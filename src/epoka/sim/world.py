@@ -413,7 +413,7 @@ class World:
         inbox, process.inbox = process.inbox, type(process.inbox)()
         while inbox and process.alive and not process.paused and process.busy_until <= self.now:
             self.deliver(process, inbox.popleft())
-        process.inbox.extend(inbox)
+        process.inbox.extendleft(reversed(inbox))
         if process.busy_until > self.now and process.inbox:
             self.schedule(process.busy_until, self._wake_up, process)
         process.alarm = 0
@@ -531,7 +531,7 @@ class World:
         if not process.alive:
             return
         now = self.now
-        if process.paused or process.busy_until > now:
+        if process.paused or process.busy_until > now or process.inbox:
             process.inbox.append(event)
             if not process.paused and len(process.inbox) == 1:
                 self.schedule(process.busy_until, self._wake_up, process)

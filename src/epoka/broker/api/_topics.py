@@ -17,17 +17,6 @@ INTERNAL = frozenset({OFFSETS_TOPIC, LEDGER_TOPIC})
 UNKNOWN_OPERATIONS = -(2**31)
 """What Kafka writes where nobody asked for the authorised operations."""
 
-TOPIC_NAME_MAX = 249
-LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-
-
-def valid_name(name: str) -> bool:
-    return (
-        0 < len(name) <= TOPIC_NAME_MAX
-        and name not in (".", "..")
-        and all(letter in LEGAL for letter in name)
-    )
-
 
 def led(core: BrokerCore, topic: str, index: int, epoch: int = -1) -> tuple[Replica | None, ErrorCode]:
     """The replica if this broker may answer for it as leader, and the error if it may not."""

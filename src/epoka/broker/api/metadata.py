@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from epoka.broker.api._topics import INTERNAL, UNKNOWN_OPERATIONS, valid_name
+from epoka.broker.api._topics import INTERNAL, UNKNOWN_OPERATIONS
 from epoka.model.events import CONTROLLER, Request
+from epoka.model.ids import is_topic_name
 from epoka.model.partitions import PartitionState
 from epoka.wire.error_codes import ErrorCode
 from epoka.wire.messages import create_topics
@@ -73,7 +74,7 @@ def _asked(core: BrokerCore, key: UUID | str, request: Request) -> wire.Metadata
     if isinstance(key, UUID):
         # Before version 12 a topic in an answer has to have a name.
         return _missing(ErrorCode.UNKNOWN_TOPIC_ID, None if request.version >= 12 else "", key)
-    if not valid_name(key):
+    if not is_topic_name(key):
         return _missing(ErrorCode.INVALID_TOPIC_EXCEPTION, key)
     if core.config.auto_create_topics and (request.version < 4 or request.message.allow_auto_topic_creation):
         _create(core, key)

@@ -20,7 +20,7 @@ from epoka.coordination.zookeeper.registry import RegistrySnapshot
 from epoka.coordination.zookeeper.session import Session
 from epoka.coordination.zookeeper.writing import Known
 from epoka.coordination.zookeeper.znodes import Assignment, BadZnode, StateZnode, TopicZnode
-from epoka.model.ids import BrokerEpoch, BrokerId
+from epoka.model.ids import BrokerEpoch, BrokerId, is_topic_name
 from epoka.model.image import BROKER_RESOURCE, TOPIC_RESOURCE, partition_record, register_broker_record
 from epoka.model.levels import FEATURE_NAME, HIGHEST
 from epoka.model.partitions import PartitionState
@@ -146,8 +146,7 @@ def _topics(session: Session, picture: Picture) -> list[_Topic]:
     owners: dict[UUID, str] = {}
     for name, path, node in _children(session, paths.TOPICS):
         try:
-            # Whoever has a replica of it makes a folder of this name.
-            if not paths.is_topic_name(name):
+            if not is_topic_name(name):
                 raise BadZnode(path, "its name is no topic's")
             content = znodes.decode_topic(path, node.data)
             topic_id = _topic_id(name, node, content)

@@ -53,11 +53,6 @@ def is_broker_id(name: str) -> bool:
     return re.fullmatch(r"0|[1-9][0-9]{0,9}", name) is not None and int(name) < 2**31
 
 
-def is_topic_name(name: str) -> bool:
-    """Whether a node of this name may be a topic's: anything that CreateTopics takes."""
-    return re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) is not None
-
-
 def broker(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"
 
