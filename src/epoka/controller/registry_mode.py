@@ -302,5 +302,5 @@ class RegistryMode:
                 rule, because = "isr.eligible", "written without being asked"
         if isr == partition.isr and not partition.adding and not partition.removing:
             return Decision()
-        record = change(named.id, index, partition, state.may_lead(), isr=isr)
+        record = change(named.id, index, partition, state.may_lead(), isr=isr, renews=state.renews_leaders)
         return Decision(None, [] if record is None else [record], rule=rule, because=because)
