@@ -28,6 +28,17 @@ def show(page: Any, name: str, ready: str) -> None:
     page.wait_for_selector(ready)
 
 
+def shows(page: Any, what: str, *, exactly: int | None = None, at_least: int = 1) -> None:
+    """So many of these are on the page, now or soon: parts of it are drawn one after the other."""
+    found = page.locator(what)
+    wanted = f"at least {at_least}" if exactly is None else str(exactly)
+
+    def enough() -> bool:
+        return bool(found.count() >= at_least if exactly is None else found.count() == exactly)
+
+    wait_until(enough, lambda: f"{wanted} of {what}; there are {found.count()}")
+
+
 def moment(page: Any) -> str:
     """Which moment of the past is shown, in milliseconds, or `live`; nothing while it is being fetched."""
     shown = page.evaluate("""() => {
@@ -128,8 +139,8 @@ def test_every_end_of_a_life_is_drawn(page: Any, cluster: Cluster) -> None:
         page.wait_for_selector(f'.life[data-generation="{new}"]', state="attached")
     for mark in ("clean", "unclean", "fast-bounce", "wiped"):
         page.wait_for_selector(f".chart .end.{mark}", state="attached")
-    assert page.locator(".chart .reign").count() >= 1
-    assert page.locator(".chart .fault.moment").count() >= 4
+    shows(page, ".chart .reign", at_least=1)
+    shows(page, ".chart .fault.moment", at_least=4)
     assert {"clean", "unclean", "fast bounce", "wiped"} <= set(page.locator("tbody .badge").all_inner_texts())
     page.screenshot(path=str(PICTURES / "generations.png"))
     page.click("text=1 min")
@@ -154,7 +165,7 @@ def test_an_isolation_is_a_bar_and_a_fenced_span(page: Any, cluster: Cluster) ->
     page.click("text=Heal all isolations")
     page.wait_for_selector('tr[data-key="broker-2"] .badge.active')
     show(page, "generations", ".chart .fault.lasts")
-    assert page.locator(".chart .span.fenced").count() >= 1
+    shows(page, ".chart .span.fenced", at_least=1)
     healthy(page)
 
 
@@ -198,12 +209,12 @@ def test_the_history_of_an_isr_with_the_cause_of_each_change(page: Any, cluster:
     page.wait_for_selector(".replica")
     cluster.kill(2)
     page.wait_for_selector(".replica.out")
-    assert page.locator("td.out").count() == 1
+    shows(page, "td.out", exactly=1)
     page.screenshot(path=str(PICTURES / "partition-out-of-sync.png"))
     page.click("tbody tr")
     page.wait_for_selector(".history li.shrank")
     page.wait_for_selector("tr.out-of-sync.trouble:has-text('it is down')")
-    assert page.locator("tr.in-sync").count() == 2
+    shows(page, "tr.in-sync", exactly=2)
     page.wait_for_selector(".chart.isr .sync.out", state="attached")
     page.wait_for_selector(".chart.isr .fault", state="attached")
     page.screenshot(path=str(PICTURES / "offsets-of-replicas.png"))
@@ -212,7 +223,7 @@ def test_the_history_of_an_isr_with_the_cause_of_each_change(page: Any, cluster:
     page.wait_for_selector(".history li.grew")
     page.wait_for_selector(".tile .replica.out", state="detached")
     page.wait_for_selector("tr.out-of-sync", state="detached")
-    assert page.locator("tr.in-sync").count() == 3
+    shows(page, "tr.in-sync", exactly=3)
     page.screenshot(path=str(PICTURES / "history-of-an-isr.png"))
 
 
@@ -223,12 +234,12 @@ def test_a_cluster_that_is_down_is_said_with_the_age_of_what_is_shown(page: Any,
     try:
         page.wait_for_selector("#stale:has-text('This is the state of')")
         page.wait_for_selector(".hero.bad")
-        assert page.locator(".card.down").count() == 3
+        shows(page, ".card.down", exactly=3)
         page.screenshot(path=str(PICTURES / "cluster-down.png"))
         show(page, "topics", "tbody tr:has-text('orders')")
         show(page, "groups", "p.bad:has-text('cannot be reached')")
         show(page, "generations", ".chart .reign")
-        assert page.locator(".chart .fault.kill").count() >= 4
+        shows(page, ".chart .fault.kill", at_least=4)
         page.goto(page.url.partition("#")[0] + "#/overview")
     finally:
         cluster.start(cluster.controller_id)
@@ -250,7 +261,7 @@ def test_a_dashboard_that_ends_is_missed_and_one_that_begins_anew_is_noticed(
         page.goto(first.url)
         page.wait_for_selector(".hero")
     page.wait_for_selector("#stale:has-text('This is the last known state')")
-    assert page.locator(".card").count() == 3
+    shows(page, ".card", exactly=3)
     with Dashboard(cluster.data, first.port) as second:
         page.wait_for_selector("#stale:has-text('was started anew')")
         page.goto(second.url)
