@@ -11,7 +11,7 @@ T = TypeVar("T")
 LOOK_AGAIN_S = 0.01
 
 
-def wait_until(condition: Callable[[], T], what: str | Callable[[], str], *, within_s: float = 30.0) -> T:
+def wait_until(condition: Callable[[], T], what: str | Callable[[], str], *, within_s: float = 60.0) -> T:
     """The first true value of `condition`; AssertionError with `what` was awaited when the time is up."""
     deadline = time.monotonic() + within_s
     while True:

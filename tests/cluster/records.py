@@ -50,7 +50,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
         return len(values) >= count
 
     try:
-        wait_until(enough, lambda: f"{count} records; {len(values)} have come", within_s=60)
+        wait_until(enough, lambda: f"{count} records; {len(values)} have come")
     finally:
         consumer.close()
     return values

@@ -53,7 +53,7 @@ def cluster(shared: Cluster) -> Iterator[Cluster]:
             shared.resume(node_id)
         elif shared.state(node_id) != "running":
             shared.start(node_id)
-    wait_until(lambda: shared.status().healthy, lambda: f"a healthy cluster: {shared.status()}", within_s=60)
+    wait_until(lambda: shared.status().healthy, lambda: f"a healthy cluster: {shared.status()}")
 
 
 @pytest.fixture
@@ -88,7 +88,6 @@ def wait_whole(cluster: Cluster, topic: str) -> None:
     wait_until(
         lambda: len(partition(cluster, topic).isr) == 3,
         lambda: f"a whole ISR, not {partition(cluster, topic)}",
-        within_s=60,
     )
 
 

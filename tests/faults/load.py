@@ -113,16 +113,15 @@ class Load:
             if self._crash is not None:
                 raise self._crash
 
-    def acknowledges(self, more: int, within_s: float = 60.0) -> None:
+    def acknowledges(self, more: int) -> None:
         """Wait for this many more acknowledgements."""
         wanted = len(self.history.acknowledged) + more
         wait_until(
             lambda: len(self.history.acknowledged) >= wanted or self._broken(),
             lambda: f"{wanted} acknowledged; there are {len(self.history.acknowledged)}",
-            within_s=within_s,
         )
 
-    def reaches_every_partition(self, more: int = 1, within_s: float = 60.0) -> None:
+    def reaches_every_partition(self, more: int = 1) -> None:
         """Wait until values that were sent after now are acknowledged in every partition."""
         sent = [len(self.history.sent[number]) for number in range(self.partitions)]
         decided = len(self.history.uncertain) + len(self.history.refused)
@@ -135,7 +134,6 @@ class Load:
                 f"{more} more in every partition: sent {sent}, acknowledged {self.by_partition}, "
                 f"failed {decided}; the cluster: {_describe(self.cluster, self.topic)}"
             ),
-            within_s=within_s,
         )
 
     def _broken(self) -> bool:
@@ -222,13 +220,13 @@ def read_everything(cluster: Cluster, topic: str, partitions: int) -> list[tuple
                     del missing[partition]
             return not missing
 
-        wait_until(everything, lambda: f"the ends {missing}; {len(found)} were read", within_s=60)
+        wait_until(everything, lambda: f"the ends {missing}; {len(found)} were read")
         return found
     finally:
         reader.close()
 
 
-def settled(cluster: Cluster, topic: str, partitions: int, within_s: float = 60.0) -> None:
+def settled(cluster: Cluster, topic: str, partitions: int) -> None:
     """Wait until every live replica is in every ISR of a topic."""
     alive = {each for each in cluster.broker_ids if cluster.state(each) == "running"}
 
@@ -240,7 +238,7 @@ def settled(cluster: Cluster, topic: str, partitions: int, within_s: float = 60.
             for state in states
         )
 
-    wait_until(whole, lambda: f"whole ISRs of {topic}: {_describe(cluster, topic)}", within_s=within_s)
+    wait_until(whole, lambda: f"whole ISRs of {topic}: {_describe(cluster, topic)}")
 
 
 def _describe(cluster: Cluster, topic: str) -> str:

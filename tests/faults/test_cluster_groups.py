@@ -115,7 +115,7 @@ class Member(threading.Thread):
                 raise self.crash
             return self.commits >= wanted
 
-        wait_until(done, lambda: f"{wanted} commits; there are {self.commits}", within_s=60)
+        wait_until(done, lambda: f"{wanted} commits; there are {self.commits}")
 
     def _read_on(self) -> None:
         next_offsets: dict[int, int] = {}

@@ -320,7 +320,7 @@ def test_a_full_disk_takes_one_broker_out_and_not_the_cluster() -> None:
                 image = cluster.image()
                 return all(2 not in state.isr for _, state in image.partitions_of(TOPIC))
 
-            wait_until(without_it, "every partition to do without broker 2", within_s=60)
+            wait_until(without_it, "every partition to do without broker 2")
             load.reaches_every_partition(50)
             assert [event.node for event in cluster.ledger() if event.kind == "storage-failed"] == [2]
             cluster.kill(2)

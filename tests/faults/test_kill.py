@@ -69,7 +69,6 @@ class Writer:
         wait_until(
             lambda: len(self.acknowledged) >= wanted,
             lambda: f"{wanted} acknowledged; there are {len(self.acknowledged)}",
-            within_s=60,
         )
 
     def _write(self) -> None:

@@ -167,7 +167,7 @@ def try_to_write(
     producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": within_ms, **client})
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=lambda error, _: outcomes.append(error))
-    wait_until(lambda: producer.flush(0.05) == 0, "every value to be decided", within_s=60)
+    wait_until(lambda: producer.flush(0.05) == 0, "every value to be decided")
     return outcomes
 
 

@@ -77,9 +77,7 @@ def test_a_python_worker_that_is_killed_while_it_reads_loses_and_doubles_nothing
 
     def kill_the_reader() -> None:
         try:
-            found = wait_until(
-                lambda: readers(spark, port), "a worker that waits for the broker", within_s=60
-            )
+            found = wait_until(lambda: readers(spark, port), "a worker that waits for the broker")
             for each in found:
                 each.send_signal(signal.SIGKILL)
                 killed.append(each.pid)

@@ -76,9 +76,9 @@ def test_a_first_batch_that_was_planned_and_not_finished_is_not_lost(
     frame = streaming(spark, spark_cluster, subscribe=name)
     checkpoint = str(tmp_path / "checkpoint")
     query = frame.writeStream.foreachBatch(fail).option("checkpointLocation", checkpoint).start()
-    wait_until(lambda: attempts or query.exception(), "the first batch", within_s=60)
+    wait_until(lambda: attempts or query.exception(), "the first batch")
     topics.fill(name, [f"planned{n}" for n in range(5)])
-    wait_until(lambda: query.exception() is not None, "the batch to fail", within_s=60)
+    wait_until(lambda: query.exception() is not None, "the batch to fail")
     topics.fill(name, [f"meanwhile{n}" for n in range(5)])
     run(into_table(frame, tmp_path))
     assert table(spark, tmp_path) == [f"meanwhile{n}" for n in range(5)] + [f"planned{n}" for n in range(5)]

@@ -247,9 +247,7 @@ def test_candidates_follow_one_another_while_winners_and_a_node_of_the_ensemble_
             held = look.holder()
             return held.controller.id if held and held.controller else None
 
-        return wait_until(
-            lambda: (found := find()) not in (None, *other_than) and found, "a controller", within_s=60
-        )
+        return wait_until(lambda: (found := find()) not in (None, *other_than) and found, "a controller")
 
     killed: set[int] = set()
     try:
